@@ -1,0 +1,69 @@
+import { randomUUID } from 'node:crypto';
+import type { Place } from '../adapters/types.ts';
+import type { ConversationTable, Reader, Tx } from './schema.ts';
+
+export type Conversation = ConversationTable;
+
+/** `person` is `''` where the platform has threads, and in direct chats. */
+export async function findConversation(db: Reader, place: Place, person = ''): Promise<Conversation | undefined> {
+  return db
+    .selectFrom('conversations')
+    .selectAll()
+    .where('platform', '=', place.platform)
+    .where('tenant', '=', place.tenant)
+    .where('channel', '=', place.channel)
+    .where('thread', '=', place.thread)
+    .where('person', '=', person)
+    .executeTakeFirst();
+}
+
+export async function findOrCreateConversation(tx: Tx, place: Place, at: number, person = ''): Promise<Conversation> {
+  const found = await findConversation(tx, place, person);
+  if (found) return found;
+  const row: Conversation = {
+    id: `c_${randomUUID()}`,
+    platform: place.platform,
+    tenant: place.tenant,
+    channel: place.channel,
+    thread: place.thread,
+    person,
+    audience: place.audience,
+    language: null,
+    seen_through: null,
+    last_post_at: null,
+    created_at: at,
+  };
+  await tx
+    .insertInto('conversations')
+    .values(row)
+    .onConflict((oc) => oc.columns(['platform', 'tenant', 'channel', 'thread', 'person']).doNothing())
+    .execute();
+  return (await findConversation(tx, place, person)) ?? row;
+}
+
+export async function readConversation(db: Reader, id: string): Promise<Conversation | undefined> {
+  return db.selectFrom('conversations').selectAll().where('id', '=', id).executeTakeFirst();
+}
+
+export function placeOf(conversation: Conversation): Place {
+  const { platform, tenant, channel, thread, audience } = conversation;
+  return { platform: platform as Place['platform'], tenant, channel, thread, audience: audience as Place['audience'] };
+}
+
+/** The newest platform message that a run of this conversation has read. */
+export async function markSeen(tx: Tx, id: string, messageId: string): Promise<void> {
+  await tx.updateTable('conversations').set({ seen_through: messageId }).where('id', '=', id).execute();
+}
+
+export async function markPosted(tx: Tx, id: string, at: number): Promise<void> {
+  await tx.updateTable('conversations').set({ last_post_at: at }).where('id', '=', id).execute();
+}
+
+export async function setLanguage(tx: Tx, id: string, language: string): Promise<void> {
+  await tx.updateTable('conversations').set({ language }).where('id', '=', id).execute();
+}
+
+/** A post of ours on the main level of a channel becomes the root of its own thread: replies to it belong to its conversation. */
+export async function setThread(tx: Tx, id: string, thread: string): Promise<void> {
+  await tx.updateTable('conversations').set({ thread }).where('id', '=', id).execute();
+}

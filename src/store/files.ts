@@ -1,0 +1,116 @@
+/** The database file before anything reads it: is it there, whole, ours? And copies of it. */
+import { accessSync, chmodSync, constants, existsSync, mkdirSync, renameSync, rmSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import SqliteDatabase from 'better-sqlite3';
+import { type Clock, iso, sleep, systemClock } from '../clock.ts';
+import { DatabaseFileError, messageOf } from '../errors.ts';
+import type { SqliteHandle } from './sqlite.ts';
+
+const largeFileBytes = 200 * 1024 * 1024;
+const whatToDo = 'The file is kept as it is. Restore a backup over it (see the folder "backups" beside it), or move it away to start empty.';
+
+type OpenOptions = { readonly clock: Clock; readonly warn?: (message: string) => void };
+
+/** Creates the file on a first start. A file that is damaged, empty or not writable is named and left alone. */
+export async function openFile(path: string, options: OpenOptions): Promise<SqliteHandle> {
+  const folder = dirname(path);
+  prepareFolder(folder);
+  const existed = existsSync(path);
+  if (existed) checkBeforeOpening(path);
+  else if (existsSync(join(folder, 'backups'))) options.warn?.(`The database ${path} is missing, so history and schedules are missing; a new one is made. Backups stand in ${join(folder, 'backups')}.`);
+  const handle = open(path);
+  await settings(handle, options.clock, path);
+  if (existed) await checkWhole(handle, path, options);
+  return handle;
+}
+
+function prepareFolder(folder: string): void {
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    accessSync(folder, constants.W_OK);
+  } catch (error) {
+    throw new DatabaseFileError(`the data folder ${folder} cannot be written (${messageOf(error)}). Give this user write permission, or set data_dir to another folder.`, { cause: error });
+  }
+}
+
+function checkBeforeOpening(path: string): void {
+  if (statSync(path).size === 0) throw new DatabaseFileError(`the database ${path} has 0 bytes: history, open questions and schedules are missing. ${whatToDo}`);
+  try {
+    accessSync(path, constants.R_OK | constants.W_OK);
+  } catch (error) {
+    throw new DatabaseFileError(`the database ${path} cannot be read and written by this user. Change its owner or permissions.`, { cause: error });
+  }
+}
+
+function open(path: string): SqliteHandle {
+  try {
+    const handle = new SqliteDatabase(path, { timeout: 0 });
+    chmodSync(path, 0o600);
+    return handle;
+  } catch (error) {
+    throw new DatabaseFileError(`the database ${path} cannot be opened (${messageOf(error)}). ${whatToDo}`, { cause: error });
+  }
+}
+
+async function settings(handle: SqliteHandle, clock: Clock, path: string): Promise<void> {
+  const deadline = clock.now() + 60_000;
+  for (;;) {
+    try {
+      handle.pragma('journal_mode = WAL');
+      handle.pragma('foreign_keys = ON');
+      return;
+    } catch (error) {
+      const code = (error as { code?: string }).code ?? '';
+      if (!code.startsWith('SQLITE_BUSY')) {
+        handle.close();
+        throw new DatabaseFileError(`the database ${path} is damaged (${messageOf(error)}). ${whatToDo}`, { cause: error });
+      }
+      if (clock.now() > deadline) {
+        handle.close();
+        throw new DatabaseFileError(`the database ${path} is held by another process. Stop that process and start again.`, { cause: error });
+      }
+      await sleep(clock, 100);
+    }
+  }
+}
+
+/** A small file is checked before the start goes on, a large one beside it; damage found late is reported by `warn`. */
+async function checkWhole(handle: SqliteHandle, path: string, options: OpenOptions): Promise<void> {
+  if (statSync(path).size > largeFileBytes) return checkInWorker(path, options);
+  try {
+    const answer = handle.pragma('quick_check(1)', { simple: true });
+    if (answer === 'ok') return;
+    throw new Error(String(answer).replace(/\s+/g, ' '));
+  } catch (error) {
+    handle.close();
+    throw new DatabaseFileError(`the database ${path} is damaged (${messageOf(error)}). ${whatToDo}`, { cause: error });
+  }
+}
+
+function checkInWorker(path: string, options: OpenOptions): void {
+  const code = `const {workerData,parentPort}=require('node:worker_threads');const D=require('better-sqlite3');
+    const d=new D(workerData,{readonly:true});parentPort.postMessage(String(d.pragma('quick_check(1)',{simple:true})));d.close();`;
+  const worker = new Worker(code, { eval: true, workerData: path });
+  const report = (problem: string) => options.warn?.(`The database ${path} is damaged (${problem}). ${whatToDo}`);
+  worker.on('message', (answer: string) => answer === 'ok' || report(answer));
+  worker.on('error', (error) => report(messageOf(error)));
+  worker.unref();
+}
+
+export async function backupBefore(handle: SqliteHandle, path: string, migration: string): Promise<string> {
+  const folder = join(dirname(path), 'backups');
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const target = join(folder, `before-${migration}-${iso(systemClock.now()).replace(/[:.]/g, '-')}.db`);
+  await backup(handle, target);
+  return target;
+}
+
+/** A consistent copy while others write. The target appears only when it is whole. */
+export async function backup(handle: SqliteHandle, target: string): Promise<void> {
+  const unfinished = `${target}.unfinished`;
+  rmSync(unfinished, { force: true });
+  await handle.backup(unfinished);
+  chmodSync(unfinished, 0o600);
+  renameSync(unfinished, target);
+}
