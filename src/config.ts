@@ -16,6 +16,10 @@ const duration = (fallback: string) =>
     .default(fallback)
     .transform((text) => Number(text.slice(0, -1)) * units[text.slice(-1) as keyof typeof units]);
 
+/** `${PORT:-3000}` arrives as text. */
+const number = <T extends z.ZodType<number>>(type: T) => z.preprocess((value) => (typeof value === 'string' && /^-?\d+(\.\d+)?$/.test(value) ? Number(value) : value), type);
+const flag = z.preprocess((value) => (value === 'true' ? true : value === 'false' ? false : value), z.boolean());
+
 const platformId = z.string().regex(/^(slack|feishu|wecom|console|login|command_line):.+/, 'must be platform:id, for example slack:U123 or console:lin');
 const channelMatch = z.string().regex(/^(\*|(slack|feishu|wecom|console):#?.+)$/, 'must be *, platform:channel-id or platform:#name');
 const timezone = z.string().refine(isZone, 'must be an IANA time zone such as Asia/Shanghai');
@@ -25,9 +29,9 @@ const model = z.strictObject({
   base_url: z.url({ protocol: /^https?$/ }).optional(),
   api_key: z.string().min(1).optional(),
   model: z.string().min(1).optional(),
-  temperature: z.number().min(0).max(2).default(0.2),
-  max_tokens: z.int().min(16).default(4096),
-  timeout_s: z.number().min(1).max(3600).default(120),
+  temperature: number(z.number().min(0).max(2)).default(0.2),
+  max_tokens: number(z.int().min(16)).default(4096),
+  timeout_s: number(z.number().min(1).max(3600)).default(120),
   extra_params: z.record(z.string(), z.unknown()).default({}),
 });
 
@@ -36,22 +40,22 @@ const schema = z.strictObject({
   timezone: timezone.default(Intl.DateTimeFormat().resolvedOptions().timeZone),
   data_dir: z.string().min(1).default('./hermes-data'),
   database_url: z.string().optional(),
-  server: z.strictObject({ host: z.string().default('127.0.0.1'), port: z.int().min(0).max(65_535).default(3000), admin_token: z.string().min(12, 'must have at least 12 characters').optional() }).prefault({}),
+  server: z.strictObject({ host: z.string().default('127.0.0.1'), port: number(z.int().min(0).max(65_535)).default(3000), admin_token: z.string().min(12, 'must have at least 12 characters').optional() }).prefault({}),
   models: z.strictObject({ main: model.prefault({}) }).prefault({}),
   agent: z
     .strictObject({
-      max_turns: z.int().min(1).max(100).default(10),
-      max_tool_failures: z.int().min(1).default(6),
+      max_turns: number(z.int().min(1).max(100)).default(10),
+      max_tool_failures: number(z.int().min(1)).default(6),
       max_run_time: duration('15m'),
-      max_runs: z.int().min(1).max(1000).default(8),
-      queue_limit: z.int().min(1).default(5),
+      max_runs: number(z.int().min(1).max(1000)).default(8),
+      queue_limit: number(z.int().min(1)).default(5),
       follow_up: z.enum(['asker', 'mention', 'thread']).default('asker'),
       clarify_expiry: duration('24h'),
       approval_expiry: duration('24h'),
       approval_use_within: duration('15m'),
       on_edit: z.enum(['post', 'suppress']).default('post'),
       on_delete: z.enum(['post', 'suppress']).default('post'),
-      progress: z.boolean().default(true),
+      progress: flag.default(true),
       instructions_path: z.string().optional(),
     })
     .prefault({}),
@@ -60,7 +64,7 @@ const schema = z.strictObject({
       enabled: z.array(z.string()).optional(),
       disabled: z.array(z.string()).default([]),
       level2: z.array(z.string()).default([]),
-      timeout_s: z.number().min(1).max(3600).default(30),
+      timeout_s: number(z.number().min(1).max(3600)).default(30),
     })
     .prefault({}),
   groups: z
@@ -101,7 +105,7 @@ export type ConfigSource = { readonly path?: string; readonly env: Environment; 
 
 /** Reads the file named, or `HERMES_CONFIG`, or `hermes.yaml` if it is there; none of them is fine. Throws ConfigError. */
 export function loadConfig(source: ConfigSource): Config {
-  const named = source.path ?? source.env.HERMES_CONFIG;
+  const named = source.path ?? (source.env.HERMES_CONFIG || undefined);
   const path = named ?? (existsSync('hermes.yaml') ? 'hermes.yaml' : undefined);
   const text = path === undefined ? '' : readText(path);
   return parseConfig(text, source, path === undefined ? 'defaults' : resolve(path));
@@ -116,15 +120,28 @@ function readText(path: string): string {
 }
 
 export function parseConfig(text: string, source: ConfigSource, name = 'configuration'): Config {
-  const document = parseDocument(text, { prettyErrors: true });
-  if (document.errors.length > 0) throw new ConfigError(document.errors.map((error) => `${name}: ${error.message}`));
   const problems: string[] = [];
-  const written = expand(document.toJS() ?? {}, source.env, [], problems);
+  const written = expand(readYaml(text, name), source.env, [], problems);
   const raw = withEnvironment(isObject(written) ? written : {}, source, problems);
   const parsed = schema.safeParse(raw);
-  if (!parsed.success) problems.push(...parsed.error.issues.flatMap((issue) => describe(issue)));
+  if (!parsed.success) problems.push(...parsed.error.issues.flatMap((issue) => describe(issue, source.env)));
   if (problems.length > 0 || !parsed.success) throw new ConfigError(problems.map((problem) => `${name}: ${problem}`));
   return complete(parsed.data, name);
+}
+
+/** Messages carry the line and column, never the line itself: a secret may stand in it. */
+function readYaml(text: string, name: string): Record<string, unknown> {
+  const document = parseDocument(text, { prettyErrors: true });
+  if (document.errors.length > 0) throw new ConfigError(document.errors.map((error) => `${name}: ${(error.message.split('\n')[0] ?? '').replace(/:$/, '')}`));
+  let value: unknown;
+  try {
+    value = document.toJS();
+  } catch (error) {
+    throw new ConfigError([`${name}: its aliases (*name) cannot be resolved; put quotes around a value that begins with *`], { cause: error });
+  }
+  if (value === null || value === undefined) return {};
+  if (!isObject(value)) throw new ConfigError([`${name}: must consist of keys and values, such as "language: en"`]);
+  return value;
 }
 
 function complete(data: z.output<typeof schema>, name: string): Config {
@@ -145,7 +162,7 @@ function camelKeys(value: unknown): unknown {
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** `${NAME}` and `${NAME:-default}` in any string. */
+/** `${NAME}` and `${NAME:-default}` in any string. A key whose lines are all commented out counts as absent. */
 function expand(value: unknown, env: Environment, path: readonly string[], problems: string[]): unknown {
   if (typeof value === 'string') {
     return value.replace(/\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}/g, (_, name: string, fallback: string | undefined) => {
@@ -156,7 +173,8 @@ function expand(value: unknown, env: Environment, path: readonly string[], probl
   }
   if (Array.isArray(value)) return value.map((item, index) => expand(item, env, [...path, String(index)], problems));
   if (!isObject(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, expand(item, env, [...path, key], problems)]));
+  const entries = path.includes('extra_params') ? Object.entries(value) : Object.entries(value).filter(([, item]) => item !== null);
+  return Object.fromEntries(entries.map(([key, item]) => [key, expand(item, env, [...path, key], problems)]));
 }
 
 function withEnvironment(raw: Record<string, unknown>, source: ConfigSource, problems: string[]): Record<string, unknown> {
@@ -183,9 +201,10 @@ function place(target: Record<string, unknown>, path: readonly string[], value: 
   place(inner, rest, value);
 }
 
-function describe(issue: z.core.$ZodIssue): string[] {
+function describe(issue: z.core.$ZodIssue, env: Environment): string[] {
   const at = issue.path.join('.');
-  if (issue.code !== 'unrecognized_keys') return [`${at || 'file'}: ${issue.message}`];
+  const variable = Object.entries(environmentKeys).find(([name, path]) => env[name] && path.join('.') === at)?.[0];
+  if (issue.code !== 'unrecognized_keys') return [`${at}${variable ? ` (from ${variable})` : ''}: ${issue.message}`];
   const known = keysAt(schema, issue.path);
   return issue.keys.map((key) => {
     const near = nearest(key, known);

@@ -66,19 +66,7 @@ export class PlatformError extends HermesError {
   }
 }
 
-export type ModelErrorCode =
-  | 'network'
-  | 'timeout'
-  | 'stream_cut'
-  | 'rate_limited'
-  | 'quota'
-  | 'overloaded'
-  | 'unauthorized'
-  | 'not_found'
-  | 'bad_request'
-  | 'context_length'
-  | 'bad_response'
-  | 'empty_reply';
+export type ModelErrorCode = 'network' | 'timeout' | 'stream_cut' | 'rate_limited' | 'quota' | 'overloaded' | 'unauthorized' | 'not_found' | 'bad_request' | 'context_length' | 'bad_response' | 'empty_reply';
 
 /** The model server failed. `code` chooses the sentence people read; `message` stays in the record. */
 export class ModelError extends HermesError {

@@ -22,9 +22,7 @@ export type Place = {
 
 export type Attachment = { readonly id: string; readonly name: string; readonly mimeType?: string; readonly size?: number };
 
-export type ContentPart =
-  | { readonly type: 'text'; readonly text: string }
-  | { readonly type: 'image' | 'file' | 'audio'; readonly attachment: Attachment };
+export type ContentPart = { readonly type: 'text'; readonly text: string } | { readonly type: 'image' | 'file' | 'audio'; readonly attachment: Attachment };
 
 export type QuotedMessage = { readonly messageId: string; readonly by?: PersonRef; readonly text?: string };
 
@@ -95,6 +93,19 @@ export type OutboundMessage = {
   readonly quote?: string;
 };
 
+/** `question` and `receipt` go before `answer`, and that before `report`, where several conversations of a channel wait. */
+export type OutboxKind = 'question' | 'receipt' | 'notice' | 'answer' | 'group_message' | 'report';
+
+/** A message as the pure parts write it; it becomes an outbox row in the same transaction as the step that caused it. */
+export type OutboxDraft = {
+  readonly kind: OutboxKind;
+  readonly message: OutboundMessage;
+  readonly runId?: string;
+  readonly interactionId?: string;
+  /** The level of the call it belongs to. */
+  readonly level?: number;
+};
+
 /** A message on the platform that may be edited: a progress bubble, or an earlier message of ours. `data` belongs to the adapter. */
 export type LiveHandle = { readonly platformMessageId: string; readonly data?: unknown };
 
@@ -163,5 +174,6 @@ export interface Adapter {
   /** The direct chat with a person, where the platform has one. */
   directPlace?(person: PersonRef): Place;
   health(): PlatformHealth;
+  /** Ends the intake. `send` goes on working, so that what is finished can still be posted. */
   stop(): Promise<void>;
 }

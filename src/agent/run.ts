@@ -33,6 +33,7 @@ export function emptyRun(id: string): Run {
     turns: 0,
     toolFailures: 0,
     workingMs: 0,
+    workedUntil: 0,
     lastAt: 0,
     unanswered: false,
     tainted: false,
@@ -48,10 +49,10 @@ export function fold(id: string, steps: readonly RecordedStep[]): Run {
 export function evolve(run: Run, step: RecordedStep): Run {
   const moved = { ...run, version: step.seq, lastAt: step.at };
   if (run.ending) return moved;
-  return apply(moved, step, run.lastAt);
+  return apply(moved, step);
 }
 
-function apply(run: Run, step: RecordedStep, lastAt: number): Run {
+function apply(run: Run, step: RecordedStep): Run {
   switch (step.type) {
     case 'run_started':
       return { ...run, trigger: step.trigger, asker: step.asker, place: step.place, limits: step.limits, transcript: [asked(step)] };
@@ -62,13 +63,13 @@ function apply(run: Run, step: RecordedStep, lastAt: number): Run {
       return { ...rest, request: { attempt: step.attempt, last: step.last === true }, attempt: step.attempt, transcript: [...run.transcript, ...run.held], held: [] };
     }
     case 'model_responded':
-      return withoutRequest(responded(run, step, worked(run, step.ms, step.at, lastAt)));
+      return withoutRequest(responded(worked(run, step), step));
     case 'model_failed':
-      return { ...withoutRequest(run), modelFailures: run.modelFailures + 1, lastError: { error: step.error, retryable: step.retryable }, workingMs: worked(run, step.ms, step.at, lastAt) };
+      return { ...withoutRequest(worked(run, step)), modelFailures: run.modelFailures + 1, lastError: { error: step.error, retryable: step.retryable } };
     case 'tool_started':
       return withCall(run, step.callId, (call) => ({ ...call, state: 'running', attempt: step.attempt, level: step.level }));
     case 'tool_finished':
-      return finished(run, step.callId, step.result, worked(run, step.ms, step.at, lastAt));
+      return finished(run, step);
     case 'interaction_opened': {
       const opened = { ...run, open: [...run.open, { interaction: step.interaction, openedAt: step.at, pressedBy: [] }] };
       return step.interaction.callId === undefined ? opened : withCall(opened, step.interaction.callId, (call) => ({ ...call, state: 'asking' }));
@@ -103,9 +104,10 @@ function asked(step: StartedStep): Run['held'][number] {
   return { kind: 'person', messageKey, by: step.asker, content: step.content };
 }
 
-/** Working time: what the call took, but never more than passed since the last step (calls side by side count once, a dead process not at all). */
-function worked(run: Run, ms: number, at: number, lastAt: number): number {
-  return run.workingMs + Math.max(0, Math.min(ms, at - lastAt));
+/** Working time: what the call took. Calls side by side count once, waiting for people and a dead process not at all. */
+function worked(run: Run, step: { readonly at: number; readonly ms: number }): Run {
+  const from = Math.max(step.at - step.ms, run.workedUntil);
+  return step.at > from ? { ...run, workingMs: run.workingMs + step.at - from, workedUntil: step.at } : run;
 }
 
 function withoutRequest(run: Run): Run {
@@ -113,32 +115,34 @@ function withoutRequest(run: Run): Run {
   return rest;
 }
 
-function responded(run: Run, step: Extract<RecordedStep, { type: 'model_responded' }>, workingMs: number): Run {
+function responded(run: Run, step: Extract<RecordedStep, { type: 'model_responded' }>): Run {
   const { lastError: _, ...rest } = run;
-  const entry = { kind: 'model' as const, seq: step.seq, text: step.text, toolCalls: step.toolCalls, ...(step.reasoning === undefined ? {} : { reasoning: step.reasoning }) };
+  // Some servers call tools although the last request forbade it; the run would never end.
+  const toolCalls = run.request?.last ? [] : step.toolCalls;
+  const entry = { kind: 'model' as const, seq: step.seq, text: step.text, toolCalls, ...(step.reasoning === undefined ? {} : { reasoning: step.reasoning }) };
   const base: Run = {
     ...rest,
-    workingMs,
     turns: run.turns + 1,
     attempt: 0,
     modelFailures: 0,
     transcript: [...run.transcript, entry],
-    calls: step.toolCalls.map((call) => ({ call, state: 'new', attempt: 0 })),
+    calls: toolCalls.map((call) => ({ call, state: 'new', attempt: 0 })),
     usage: { inputTokens: run.usage.inputTokens + step.usage.inputTokens, outputTokens: run.usage.outputTokens + step.usage.outputTokens },
   };
-  return step.toolCalls.length === 0 ? { ...base, reply: { seq: step.seq, text: step.text, last: run.request?.last === true } } : base;
+  return toolCalls.length === 0 ? { ...base, reply: { seq: step.seq, text: step.text, last: run.request?.last === true } } : base;
 }
 
 function withCall(run: Run, callId: string, change: (call: CallState) => CallState): Run {
   return { ...run, calls: run.calls.map((state) => (state.call.id === callId && state.state !== 'finished' ? change(state) : state)) };
 }
 
-function finished(run: Run, callId: string, result: ToolResult, workingMs: number): Run {
+function finished(run: Run, step: Extract<RecordedStep, { type: 'tool_finished' }>): Run {
+  const { callId, result } = step;
   if (!run.calls.some((state) => state.call.id === callId && state.state !== 'finished')) return run;
   const counted = result.ok || isHumanAnswer(result) ? 0 : run.toolFailures + 1;
   const unanswered = run.unanswered || (!result.ok && result.error === 'no_answer');
-  const next = withCall(run, callId, (state) => ({ ...state, state: 'finished', result }));
-  return { ...next, workingMs, unanswered, toolFailures: counted, results: { ...run.results, [callId]: result }, tainted: run.tainted || result.tainted === true };
+  const next = withCall(worked(run, step), callId, (state) => ({ ...state, state: 'finished', result }));
+  return { ...next, unanswered, toolFailures: counted, results: { ...run.results, [callId]: result }, tainted: run.tainted || result.tainted === true };
 }
 
 /** A "no" of a person is not a failure of a tool. */
@@ -227,7 +231,7 @@ function decideApproval(found: Run['open'][number], command: Extract<Command, { 
 
 /** "2" or "2." names the second option; anything else is the answer in the person's words. */
 export function optionMeant(options: readonly string[], text: string): string {
-  const digits = /^\s*(\d{1,2})[.)、]?\s*$/.exec(text);
+  const digits = /^\s*(\d{1,2})[.)、]?\s*$/.exec(text.normalize('NFKC'));
   const option = digits ? options[Number(digits[1]) - 1] : undefined;
   return option ?? text.trim();
 }
@@ -277,6 +281,7 @@ export function next(run: Run, judge: Judge): Effect {
   if (run.ending) return { do: 'done' };
   if (!run.context) return { do: 'gather' };
   if (run.calls.some((state) => state.state !== 'finished')) return nextCall(run, judge);
+  if (run.open.length > 0) return { do: 'wait' };
   if (run.reply && run.held.length === 0) return { do: 'append', steps: ending(run, completed(run, run.reply), run.lastAt) };
   if (run.request) return { do: 'wait' };
   return nextRequest(run);
@@ -307,9 +312,8 @@ function atLimit(run: Run): boolean {
 
 function retryWait(run: Run): number {
   if (run.modelFailures === 0 || !run.lastError) return 0;
-  const asked = run.lastError.error.retryAfterMs;
-  if (asked !== undefined) return Math.min(Math.max(asked, 0), longestAskedWaitMs);
-  return Math.min(retryWaitsMs[run.modelFailures - 1] ?? longestRetryWaitMs, longestRetryWaitMs);
+  const asked = Math.min(run.lastError.error.retryAfterMs ?? 0, longestAskedWaitMs);
+  return Math.max(asked, retryWaitsMs[run.modelFailures - 1] ?? longestRetryWaitMs);
 }
 
 type Judged = { readonly state: CallState; readonly verdict: Verdict };

@@ -64,9 +64,28 @@ export type StopKind = 'answered' | 'early' | 'turn_limit' | 'silent';
 
 export type Step =
   | { readonly type: 'run_started'; readonly trigger: Trigger; readonly asker: PersonRef; readonly place: Place; readonly content: readonly ContentPart[]; readonly limits: Limits }
-  | { readonly type: 'context_gathered'; readonly lines: readonly ContextLine[]; readonly memories: readonly RecalledMemory[]; readonly prompts: PromptShas; readonly tools: readonly string[]; readonly failedSources: readonly string[]; readonly tainted: boolean }
+  | {
+      readonly type: 'context_gathered';
+      readonly lines: readonly ContextLine[];
+      readonly memories: readonly RecalledMemory[];
+      readonly prompts: PromptShas;
+      readonly tools: readonly string[];
+      readonly failedSources: readonly string[];
+      readonly tainted: boolean;
+    }
   | { readonly type: 'model_requested'; readonly attempt: number; readonly promptSha: string; readonly parts: PromptParts; readonly last?: boolean }
-  | { readonly type: 'model_responded'; readonly text: string; readonly reasoning?: string; readonly toolCalls: readonly ToolCall[]; readonly finish: string; readonly usage: Usage; readonly contextTokens: number; readonly cost?: number; readonly model: string; readonly ms: number }
+  | {
+      readonly type: 'model_responded';
+      readonly text: string;
+      readonly reasoning?: string;
+      readonly toolCalls: readonly ToolCall[];
+      readonly finish: string;
+      readonly usage: Usage;
+      readonly contextTokens: number;
+      readonly cost?: number;
+      readonly model: string;
+      readonly ms: number;
+    }
   | { readonly type: 'model_failed'; readonly error: ErrorInfo; readonly retryable: boolean; readonly ms: number }
   | { readonly type: 'tool_started'; readonly callId: string; readonly attempt: number; readonly level: Level }
   | { readonly type: 'tool_finished'; readonly callId: string; readonly result: ToolResult; readonly ms: number }
@@ -128,6 +147,8 @@ export type Run = {
   readonly turns: number;
   readonly toolFailures: number;
   readonly workingMs: number;
+  /** Working time up to here (ms) is counted. */
+  readonly workedUntil: number;
   readonly lastAt: number;
   /** A clarify found no answer: nothing of level 1 or 2 may be done on a guess, one last call without tools follows. */
   readonly unanswered: boolean;

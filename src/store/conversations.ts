@@ -50,11 +50,6 @@ export function placeOf(conversation: Conversation): Place {
   return { platform: platform as Place['platform'], tenant, channel, thread, audience: audience as Place['audience'] };
 }
 
-/** The newest platform message that a run of this conversation has read. */
-export async function markSeen(tx: Tx, id: string, messageId: string): Promise<void> {
-  await tx.updateTable('conversations').set({ seen_through: messageId }).where('id', '=', id).execute();
-}
-
 export async function markPosted(tx: Tx, id: string, at: number): Promise<void> {
   await tx.updateTable('conversations').set({ last_post_at: at }).where('id', '=', id).execute();
 }
@@ -63,7 +58,31 @@ export async function setLanguage(tx: Tx, id: string, language: string): Promise
   await tx.updateTable('conversations').set({ language }).where('id', '=', id).execute();
 }
 
-/** A post of ours on the main level of a channel becomes the root of its own thread: replies to it belong to its conversation. */
+/** Thread of a conversation that a post of ours opens, until the platform has given that post an id. */
+export const threadOfPost = (outboxKey: string): string => `post:${outboxKey}`;
+
+/**
+ * A post of ours on the main level of a channel becomes the root of its own thread: replies to it belong to its conversation. Conversations
+ * that were there before the post keep their place, and so does one whose thread a quick reply has already opened.
+ */
 export async function setThread(tx: Tx, id: string, thread: string): Promise<void> {
-  await tx.updateTable('conversations').set({ thread }).where('id', '=', id).execute();
+  await tx
+    .updateTable('conversations')
+    .set({ thread })
+    .where('id', '=', id)
+    .where('thread', 'like', `${threadOfPost('')}%`)
+    .where(({ not, exists, selectFrom }) =>
+      not(
+        exists(
+          selectFrom('conversations as other')
+            .select('other.id')
+            .where('other.thread', '=', thread)
+            .whereRef('other.platform', '=', 'conversations.platform')
+            .whereRef('other.tenant', '=', 'conversations.tenant')
+            .whereRef('other.channel', '=', 'conversations.channel')
+            .whereRef('other.person', '=', 'conversations.person'),
+        ),
+      ),
+    )
+    .execute();
 }

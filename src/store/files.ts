@@ -1,5 +1,6 @@
 /** The database file before anything reads it: is it there, whole, ours? And copies of it. */
-import { accessSync, chmodSync, constants, existsSync, mkdirSync, renameSync, rmSync, statSync } from 'node:fs';
+import { randomUUID } from 'node:crypto';
+import { accessSync, chmodSync, constants, existsSync, linkSync, mkdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import SqliteDatabase from 'better-sqlite3';
@@ -17,15 +18,27 @@ export async function openFile(path: string, options: OpenOptions): Promise<Sqli
   const folder = dirname(path);
   prepareFolder(folder);
   const existed = existsSync(path);
-  if (existed) checkBeforeOpening(path);
-  else if (existsSync(join(folder, 'backups'))) options.warn?.(`The database ${path} is missing, so history and schedules are missing; a new one is made. Backups stand in ${join(folder, 'backups')}.`);
+  if (existed) {
+    checkBeforeOpening(path);
+    await whenFree(path, options.clock, () => checkWhole(path, options));
+  } else {
+    if (existsSync(join(folder, 'backups'))) options.warn?.(`The database ${path} is missing, so history and schedules are missing; a new one is made. Backups stand in ${join(folder, 'backups')}.`);
+    create(path);
+  }
   const handle = open(path);
-  await settings(handle, options.clock, path);
-  if (existed) await checkWhole(handle, path, options);
-  return handle;
+  try {
+    await whenFree(path, options.clock, () => {
+      handle.pragma('journal_mode = WAL');
+      handle.pragma('foreign_keys = ON');
+    });
+    return handle;
+  } catch (error) {
+    handle.close();
+    throw error;
+  }
 }
 
-function prepareFolder(folder: string): void {
+export function prepareFolder(folder: string): void {
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     accessSync(folder, constants.W_OK);
@@ -43,6 +56,21 @@ function checkBeforeOpening(path: string): void {
   }
 }
 
+/** The file gets its name only once it is a database, so that neither a start killed here nor others at the same moment leave or see an empty one. */
+function create(path: string): void {
+  const unfinished = `${path}.${randomUUID()}`;
+  try {
+    const handle = new SqliteDatabase(unfinished, { timeout: 0 });
+    chmodSync(unfinished, 0o600);
+    handle.pragma('journal_mode = WAL');
+    handle.close();
+    linkSync(unfinished, path);
+  } catch {
+    // Another process was faster, or the file system has no links: opening the file does the rest, or says why it cannot.
+  }
+  rmSync(unfinished, { force: true });
+}
+
 function open(path: string): SqliteHandle {
   try {
     const handle = new SqliteDatabase(path, { timeout: 0 });
@@ -53,38 +81,36 @@ function open(path: string): SqliteHandle {
   }
 }
 
-async function settings(handle: SqliteHandle, clock: Clock, path: string): Promise<void> {
+/** Runs `work`, again while another process opens or closes the file. */
+async function whenFree(path: string, clock: Clock, work: () => void): Promise<void> {
   const deadline = clock.now() + 60_000;
   for (;;) {
     try {
-      handle.pragma('journal_mode = WAL');
-      handle.pragma('foreign_keys = ON');
-      return;
+      return work();
     } catch (error) {
       const code = (error as { code?: string }).code ?? '';
-      if (!code.startsWith('SQLITE_BUSY')) {
-        handle.close();
-        throw new DatabaseFileError(`the database ${path} is damaged (${messageOf(error)}). ${whatToDo}`, { cause: error });
+      const busy = code.startsWith('SQLITE_BUSY');
+      if (busy && clock.now() <= deadline) {
+        await sleep(clock, 100);
+        continue;
       }
-      if (clock.now() > deadline) {
-        handle.close();
-        throw new DatabaseFileError(`the database ${path} is held by another process. Stop that process and start again.`, { cause: error });
-      }
-      await sleep(clock, 100);
+      if (busy) throw new DatabaseFileError(`the database ${path} is held by another process. Stop that process and start again.`, { cause: error });
+      if (code === '' || code === 'SQLITE_NOTADB' || code.startsWith('SQLITE_CORRUPT')) throw new DatabaseFileError(`the database ${path} is damaged (${messageOf(error)}). ${whatToDo}`, { cause: error });
+      throw new DatabaseFileError(`the database ${path} cannot be used (${messageOf(error)}). The file is kept as it is. Make sure that its disk has space and can be written, then start again.`, { cause: error });
     }
   }
 }
 
 /** A small file is checked before the start goes on, a large one beside it; damage found late is reported by `warn`. */
-async function checkWhole(handle: SqliteHandle, path: string, options: OpenOptions): Promise<void> {
+function checkWhole(path: string, options: OpenOptions): void {
   if (statSync(path).size > largeFileBytes) return checkInWorker(path, options);
+  // Read only: a handle that may write would move its journal into the damaged file when it is closed.
+  const handle = new SqliteDatabase(path, { readonly: true, timeout: 0 });
   try {
     const answer = handle.pragma('quick_check(1)', { simple: true });
-    if (answer === 'ok') return;
-    throw new Error(String(answer).replace(/\s+/g, ' '));
-  } catch (error) {
+    if (answer !== 'ok') throw new Error(String(answer).replace(/\s+/g, ' '));
+  } finally {
     handle.close();
-    throw new DatabaseFileError(`the database ${path} is damaged (${messageOf(error)}). ${whatToDo}`, { cause: error });
   }
 }
 

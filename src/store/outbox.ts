@@ -1,22 +1,10 @@
 /** Messages to people, written with the step that caused them and delivered afterwards, in order. */
 import { sql } from 'kysely';
-import type { LiveHandle, OutboundMessage, Place } from '../adapters/types.ts';
-import { findOrCreateConversation, markPosted, setThread } from './conversations.ts';
+import type { LiveHandle, OutboundMessage, OutboxDraft, OutboxKind, Place } from '../adapters/types.ts';
+import { findOrCreateConversation, markPosted, setThread, threadOfPost } from './conversations.ts';
 import type { LiveTable, OutboxTable, Reader, Tx } from './schema.ts';
 
-/** `question` and `receipt` go before `answer`, and that before `report`, where several conversations of a channel wait. */
-export type OutboxKind = 'question' | 'receipt' | 'notice' | 'answer' | 'group_message' | 'report';
 const priorities: Record<OutboxKind, number> = { question: 0, receipt: 0, notice: 1, answer: 2, group_message: 2, report: 3 };
-
-/** A message as the pure parts write it; it becomes a row in the same transaction as its step. */
-export type OutboxDraft = {
-  readonly kind: OutboxKind;
-  readonly message: OutboundMessage;
-  readonly runId?: string;
-  readonly interactionId?: string;
-  /** The level of the call it belongs to. */
-  readonly level?: number;
-};
 
 export type OutboxRow = Omit<OutboxTable, 'id'> & { readonly id: number };
 export type SentPart = { readonly key: string; readonly platformMessageId: string };
@@ -24,7 +12,7 @@ export type SentPart = { readonly key: string; readonly platformMessageId: strin
 /** `conversationId` undefined: the message opens a thread of its own (a post to another group). A key that exists already is left as it is. */
 export async function insertOutbox(tx: Tx, draft: OutboxDraft, conversationId: string | undefined, at: number): Promise<void> {
   const { message } = draft;
-  const conversation = conversationId ?? (await findOrCreateConversation(tx, { ...message.place, thread: `post:${message.key}` }, at)).id;
+  const conversation = conversationId ?? (await findOrCreateConversation(tx, { ...message.place, thread: threadOfPost(message.key) }, at)).id;
   await tx
     .insertInto('outbox')
     .values({
@@ -63,14 +51,11 @@ export async function dueHeads(db: Reader, now: number, limit: number): Promise<
   return rows;
 }
 
-/** When a waiting row becomes due; undefined when none waits. */
+/** When the first row of any conversation becomes due, or the process that has it counts as gone; undefined when none waits. */
 export async function nextAttemptAt(db: Reader): Promise<number | undefined> {
-  const row = await db
-    .selectFrom('outbox')
-    .select((eb) => eb.fn.min('next_attempt_at').as('at'))
-    .where('state', '=', 'due')
-    .executeTakeFirst();
-  return row?.at ?? undefined;
+  const { rows } = await sql<{ at: number | null }>`select min(case when o.lease_until > o.next_attempt_at then o.lease_until else o.next_attempt_at end) as at from outbox o where o.state = 'due'
+    and not exists (select 1 from outbox e where e.state = 'due' and e.conversation_id = o.conversation_id and e.id < o.id)`.execute(db);
+  return rows[0]?.at ?? undefined;
 }
 
 export async function readOutbox(db: Reader, key: string): Promise<OutboxRow | undefined> {
@@ -141,8 +126,8 @@ export async function replaceBody(tx: Tx, row: OutboxRow, message: OutboundMessa
     .execute();
 }
 
-/** Takes back what an ended run has not sent yet: everything but what tells people of the ending. */
-export async function withdrawUnsent(tx: Tx, runId: string, keepKeys: readonly string[], at: number): Promise<void> {
+/** Takes back rows of these kinds that a run has not begun to send. */
+export async function withdrawUnsent(tx: Tx, runId: string, kinds: readonly OutboxKind[], at: number): Promise<void> {
   await tx
     .updateTable('outbox')
     .set({ state: 'withdrawn', settled_at: at })
@@ -150,7 +135,7 @@ export async function withdrawUnsent(tx: Tx, runId: string, keepKeys: readonly s
     .where('state', '=', 'due')
     .where('attempt_at', 'is', null)
     .where('parts', '=', '[]')
-    .$if(keepKeys.length > 0, (q) => q.where('key', 'not in', keepKeys))
+    .where('kind', 'in', kinds)
     .execute();
 }
 

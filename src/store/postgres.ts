@@ -6,9 +6,10 @@ const int8 = 20;
 /** 64-bit integers arrive as numbers, as they do from SQLite; ours stay below 2^53. */
 export function postgresDialect(url: string): PostgresDialect {
   const types = { getTypeParser: (oid: number, format?: 'text' | 'binary') => (oid === int8 ? Number : pg.types.getTypeParser(oid, format as 'text')) };
-  const pool = new pg.Pool({ connectionString: url, max: 10, connectionTimeoutMillis: 10_000, types: types as pg.CustomTypesConfig });
-  // An idle connection that breaks would otherwise end the process; the next query reports it.
+  const pool = new pg.Pool({ connectionString: url, max: 10, connectionTimeoutMillis: 10_000, keepAlive: true, types: types as pg.CustomTypesConfig });
+  // A connection that breaks would otherwise end the process, idle or taken; the next query reports it.
   pool.on('error', () => {});
+  pool.on('connect', (client) => client.on('error', () => {}));
   return new PostgresDialect({ pool });
 }
 
@@ -16,5 +17,5 @@ export function postgresDialect(url: string): PostgresDialect {
 export function isConnectionLost(error: unknown): boolean {
   const code = (error as { code?: unknown } | null)?.code;
   if (typeof code === 'string') return /^(08|57P|53)/.test(code) || ['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND'].includes(code);
-  return error instanceof Error && /Connection terminated|timeout exceeded when trying to connect/.test(error.message);
+  return error instanceof Error && /Connection terminated|not queryable|timeout exceeded when trying to connect/.test(error.message);
 }

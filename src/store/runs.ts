@@ -130,23 +130,17 @@ export async function releaseRun(tx: Tx, id: string, owner: string): Promise<voi
   await tx.updateTable('runs').set({ status: 'queued', owner: null, lease_until: null }).where('id', '=', id).where('owner', '=', owner).where('status', '=', 'running').execute();
 }
 
-/** Runs whose driver is gone go back to their position, one recovery more. `owners` limits it to these dead owners; otherwise leases that ran out. */
+/** Runs whose driver is gone go back to their position, one recovery more: those of every other owner, or those whose lease ran out. */
 export async function recoverRuns(tx: Tx, gone: { readonly now: number } | { readonly notOwner: string }): Promise<string[]> {
-  const dead = tx
-    .selectFrom('runs')
-    .select('id')
+  // One statement: between a look and a change another process could recover the run and claim it.
+  const rows = await tx
+    .updateTable('runs')
+    .set((eb) => ({ status: 'queued', owner: null, lease_until: null, recoveries: eb('recoveries', '+', 1) }))
     .where('status', '=', 'running')
-    .where((eb) => ('now' in gone ? eb('lease_until', '<', gone.now) : eb('owner', '!=', gone.notOwner)));
-  const rows = await dead.execute();
-  for (const { id } of rows) {
-    await tx
-      .updateTable('runs')
-      .set((eb) => ({ status: 'queued', owner: null, lease_until: null, recoveries: eb('recoveries', '+', 1) }))
-      .where('id', '=', id)
-      .where('status', '=', 'running')
-      .execute();
-  }
-  return rows.map((row) => row.id);
+    .where((eb) => ('now' in gone ? eb('lease_until', '<', gone.now) : eb('owner', '!=', gone.notOwner)))
+    .returning(['id', 'position'])
+    .execute();
+  return rows.sort((a, b) => a.position - b.position).map((row) => row.id);
 }
 
 /** Extends the leases of this owner; answers which of these runs are still its own and at which version. */

@@ -1,10 +1,10 @@
 /**
- * A small SQLite driver for Kysely: one connection, statements cached, `begin immediate`, and a busy database waited for
+ * A small SQLite driver for Kysely: one handle, statements cached, `begin immediate`, and a busy database waited for
  * without blocking the event loop (SQLite's own busy_timeout stalls it for seconds).
  */
-import { AsyncLocalStorage } from 'node:async_hooks';
+import type { AsyncLocalStorage } from 'node:async_hooks';
 import SqliteDatabase from 'better-sqlite3';
-import { type CompiledQuery, type DatabaseConnection, type Dialect, type Driver, Kysely, type QueryResult, SqliteAdapter, SqliteIntrospector, SqliteQueryCompiler } from 'kysely';
+import { type CompiledQuery, type DatabaseConnection, type Dialect, type Driver, type Kysely, type QueryResult, SqliteAdapter, SqliteIntrospector, SqliteQueryCompiler } from 'kysely';
 import { type Clock, sleep } from '../clock.ts';
 import { StoreError } from '../errors.ts';
 
@@ -22,7 +22,7 @@ const longestRetryMs = 250;
 export function sqliteDialect(settings: SqliteSettings): Dialect {
   return {
     createAdapter: () => new TransactionalDdlAdapter(),
-    createDriver: () => new SingleConnectionDriver(settings),
+    createDriver: () => new SingleHandleDriver(settings),
     createIntrospector: (db: Kysely<unknown>) => new SqliteIntrospector(db),
     createQueryCompiler: () => new SqliteQueryCompiler(),
   };
@@ -38,70 +38,87 @@ class TransactionalDdlAdapter extends SqliteAdapter {
   }
 }
 
-class SingleConnectionDriver implements Driver {
-  private readonly settings: SqliteSettings;
-  private readonly connection: SqliteConnection;
+/** Who comes first goes first. */
+class Turns {
   private taken = false;
   private readonly waiting: (() => void)[] = [];
 
-  constructor(settings: SqliteSettings) {
-    this.settings = settings;
-    this.connection = new SqliteConnection(settings);
-  }
-
-  async init(): Promise<void> {}
-
-  async acquireConnection(): Promise<DatabaseConnection> {
-    if (this.settings.scope.getStore()?.inside) throw new Error('a query on the database inside a transaction would wait for itself for ever; use the transaction');
+  async take(): Promise<void> {
     if (this.taken) await new Promise<void>((resolve) => this.waiting.push(resolve));
     this.taken = true;
-    return this.connection;
   }
 
-  async releaseConnection(): Promise<void> {
+  give(): void {
     const next = this.waiting.shift();
     if (next) next();
     else this.taken = false;
   }
+}
 
-  async beginTransaction(): Promise<void> {
-    const { handle, scope } = this.settings;
-    const durable = scope.getStore()?.durable === true;
-    await this.connection.retrying(() => {
-      handle.pragma(`synchronous = ${durable ? 'FULL' : 'NORMAL'}`);
-      handle.exec('begin immediate');
-    });
+/**
+ * What all connections of a driver share. The turn on the handle is held for one query, or from `begin` to the end of a transaction, but not while
+ * another process is waited for: reads go on meanwhile. The writers' turn is held through that wait too, so that transactions keep their order.
+ */
+type Shared = { readonly settings: SqliteSettings; readonly statements: Map<string, SqliteDatabase.Statement>; readonly handleTurns: Turns; readonly writerTurns: Turns };
+
+class SingleHandleDriver implements Driver {
+  private readonly shared: Shared;
+
+  constructor(settings: SqliteSettings) {
+    this.shared = { settings, statements: new Map(), handleTurns: new Turns(), writerTurns: new Turns() };
   }
 
-  async commitTransaction(): Promise<void> {
-    await this.connection.retrying(() => this.settings.handle.exec('commit'));
+  async init(): Promise<void> {}
+
+  async acquireConnection(): Promise<SqliteConnection> {
+    if (this.shared.settings.scope.getStore()?.inside) throw new Error('a query on the database inside a transaction would wait for itself for ever; use the transaction');
+    return new SqliteConnection(this.shared);
   }
 
-  async rollbackTransaction(): Promise<void> {
-    // A full disk makes SQLite roll back by itself; a second rollback would then hide the reason.
-    if (this.settings.handle.inTransaction) this.settings.handle.exec('rollback');
+  async releaseConnection(connection: SqliteConnection): Promise<void> {
+    connection.rollback();
+  }
+
+  async beginTransaction(connection: SqliteConnection): Promise<void> {
+    await connection.begin();
+  }
+
+  async commitTransaction(connection: SqliteConnection): Promise<void> {
+    await connection.commit();
+  }
+
+  async rollbackTransaction(connection: SqliteConnection): Promise<void> {
+    connection.rollback();
   }
 
   async destroy(): Promise<void> {
-    this.settings.handle.close();
+    this.shared.settings.handle.close();
   }
 }
 
 class SqliteConnection implements DatabaseConnection {
-  private readonly settings: SqliteSettings;
-  private readonly statements = new Map<string, SqliteDatabase.Statement>();
+  private readonly shared: Shared;
+  private inTransaction = false;
 
-  constructor(settings: SqliteSettings) {
-    this.settings = settings;
+  constructor(shared: Shared) {
+    this.shared = shared;
   }
 
   async executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
-    return this.retrying(() => {
-      const statement = this.prepared(query.sql);
-      if (statement.reader) return { rows: statement.all(query.parameters) as R[] };
-      const { changes, lastInsertRowid } = statement.run(query.parameters);
-      return { rows: [], numAffectedRows: BigInt(changes), insertId: BigInt(lastInsertRowid) };
-    });
+    const { settings, handleTurns } = this.shared;
+    if (!this.inTransaction) {
+      return retrying(settings, deadlineOf(settings), async () => {
+        await handleTurns.take();
+        try {
+          return this.run<R>(query);
+        } finally {
+          handleTurns.give();
+        }
+      });
+    }
+    // A full disk makes SQLite roll back by itself; what came after would then be written without the rest.
+    if (!settings.handle.inTransaction) throw new StoreError('store_failed', 'the transaction was rolled back by an earlier failure');
+    return retrying(settings, deadlineOf(settings), () => this.run<R>(query));
   }
 
   // biome-ignore lint/correctness/useYield: the interface asks for a generator; nothing here streams
@@ -109,27 +126,81 @@ class SqliteConnection implements DatabaseConnection {
     throw new Error('streaming is not supported; read in batches');
   }
 
-  private prepared(sql: string): SqliteDatabase.Statement {
-    const known = this.statements.get(sql);
-    if (known) return known;
-    const statement = this.settings.handle.prepare(sql);
-    if (this.statements.size > 500) this.statements.clear();
-    this.statements.set(sql, statement);
-    return statement;
+  async begin(): Promise<void> {
+    const { settings, handleTurns, writerTurns } = this.shared;
+    const durable = settings.scope.getStore()?.durable === true;
+    const deadline = deadlineOf(settings);
+    await writerTurns.take();
+    try {
+      await retrying(settings, deadline, async () => {
+        await handleTurns.take();
+        try {
+          settings.handle.pragma(`synchronous = ${durable ? 'FULL' : 'NORMAL'}`);
+          settings.handle.exec('begin immediate');
+        } catch (error) {
+          handleTurns.give();
+          throw error;
+        }
+      });
+      this.inTransaction = true;
+    } catch (error) {
+      writerTurns.give();
+      throw error;
+    }
   }
 
-  /** Runs `work`, again while another process holds the database; a StoreError after the longest wait. */
-  async retrying<T>(work: () => T): Promise<T> {
-    const { clock } = this.settings;
-    const deadline = clock.now() + (this.settings.waitMs ?? longestWaitMs);
-    for (let pauseMs = firstRetryMs; ; pauseMs = Math.min(pauseMs * 2, longestRetryMs)) {
-      try {
-        return work();
-      } catch (error) {
-        if (!isBusy(error)) throw translated(error);
-        if (clock.now() >= deadline) throw new StoreError('store_busy', `the database is held by another process; waited ${Math.round((this.settings.waitMs ?? longestWaitMs) / 1000)} s`, { cause: error });
-        await sleep(clock, pauseMs);
-      }
+  async commit(): Promise<void> {
+    const { settings } = this.shared;
+    await retrying(settings, deadlineOf(settings), () => settings.handle.exec('commit'));
+    this.leave();
+  }
+
+  rollback(): void {
+    try {
+      // Where SQLite rolled back by itself, a second rollback would hide the reason.
+      if (this.inTransaction && this.shared.settings.handle.inTransaction) this.shared.settings.handle.exec('rollback');
+    } finally {
+      this.leave();
+    }
+  }
+
+  private leave(): void {
+    if (!this.inTransaction) return;
+    this.inTransaction = false;
+    this.shared.handleTurns.give();
+    this.shared.writerTurns.give();
+  }
+
+  private run<R>(query: CompiledQuery): QueryResult<R> {
+    const statement = this.prepared(query.sql);
+    if (statement.reader) return { rows: statement.all(query.parameters) as R[] };
+    const { changes, lastInsertRowid } = statement.run(query.parameters);
+    return { rows: [], numAffectedRows: BigInt(changes), insertId: BigInt(lastInsertRowid) };
+  }
+
+  private prepared(sql: string): SqliteDatabase.Statement {
+    const { settings, statements } = this.shared;
+    const known = statements.get(sql);
+    if (known) return known;
+    const statement = settings.handle.prepare(sql);
+    if (statements.size > 500) statements.clear();
+    statements.set(sql, statement);
+    return statement;
+  }
+}
+
+const deadlineOf = (settings: SqliteSettings): number => settings.clock.now() + (settings.waitMs ?? longestWaitMs);
+
+/** Runs `work`, again while another process holds the database; a StoreError after the deadline. */
+async function retrying<T>(settings: SqliteSettings, deadline: number, work: () => T | Promise<T>): Promise<T> {
+  const { clock } = settings;
+  for (let pauseMs = firstRetryMs; ; pauseMs = Math.min(pauseMs * 2, longestRetryMs)) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isBusy(error)) throw translated(error);
+      if (clock.now() >= deadline) throw new StoreError('store_busy', `the database is held by another process; waited ${Math.round((settings.waitMs ?? longestWaitMs) / 1000)} s`, { cause: error });
+      await sleep(clock, pauseMs);
     }
   }
 }

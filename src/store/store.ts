@@ -1,14 +1,14 @@
 /** The open database: one way to write (`transact`), and the truth about whether writing works. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Kysely, sql } from 'kysely';
-import { Migrator } from 'kysely/migration';
+import { type Migration, Migrator } from 'kysely/migration';
 import { type Clock, sleep } from '../clock.ts';
-import { DatabaseFileError, messageOf, StoreError } from '../errors.ts';
+import { DatabaseFileError, HermesError, messageOf, StoreError } from '../errors.ts';
 import { backupBefore, openFile } from './files.ts';
 import { type DialectName, migrationsFor } from './migrations/index.ts';
 import { isConnectionLost, postgresDialect } from './postgres.ts';
 import type { Database, Schema, Tx } from './schema.ts';
-import { type SqliteHandle, sqliteDialect, type TransactionScope } from './sqlite.ts';
+import { sqliteDialect, type TransactionScope } from './sqlite.ts';
 
 /** Called around every commit; what it throws, the writer sees. */
 export type CommitHook = (phase: 'before' | 'after') => void;
@@ -44,6 +44,7 @@ export class Store {
 
   /** All or nothing. Rejects with a StoreError when the database cannot be written; no network call may happen inside. */
   async transact<T>(work: (tx: Tx) => Promise<T>, { durable = false }: TransactOptions = {}): Promise<T> {
+    if (this.scope.getStore()?.inside) throw new Error('a transaction inside a transaction would wait for itself for ever; pass the outer one on');
     try {
       const result = await this.scope.run({ inside: false, durable }, () =>
         this.db.transaction().execute((tx) =>
@@ -72,9 +73,10 @@ export class Store {
     return () => this.listeners.delete(listener);
   }
 
-  /** Resolves when writing works again, or the signal aborts. */
+  /** Resolves when writing works again, or the signal aborts. Rejects on a closed store: it never works again. */
   async whenWritable(signal: AbortSignal): Promise<void> {
     while (this.problem !== undefined && !signal.aborted && !this.closing.signal.aborted) await sleep(this.options.clock, 250, signal);
+    if (this.closing.signal.aborted) throw closed();
   }
 
   async close(): Promise<void> {
@@ -83,8 +85,9 @@ export class Store {
   }
 
   private noticed(error: unknown): unknown {
-    const known = this.dialect === 'postgres' && isConnectionLost(error) ? new StoreError('store_failed', `the database does not answer: ${messageOf(error)}`, { cause: error }) : error;
-    if (known instanceof StoreError && this.problem === undefined && !this.closing.signal.aborted) {
+    if (this.closing.signal.aborted) return error instanceof HermesError ? error : closed(error);
+    const known = this.dialect === 'postgres' && isConnectionLost(error) ? unanswered(error) : error;
+    if (known instanceof StoreError && this.problem === undefined) {
       this.change(known.message);
       void this.probe();
     }
@@ -93,7 +96,13 @@ export class Store {
 
   private change(problem: string | undefined): void {
     this.problem = problem;
-    for (const listener of this.listeners) listener(problem);
+    for (const listener of this.listeners) {
+      try {
+        listener(problem);
+      } catch (error) {
+        this.options.warn?.(`a listener of the storage failed: ${messageOf(error)}`);
+      }
+    }
   }
 
   /** Writes something small every few seconds until it works. */
@@ -102,11 +111,10 @@ export class Store {
       await sleep(this.options.clock, probeEveryMs, this.closing.signal);
       if (this.closing.signal.aborted) return;
       try {
-        await this.db.transaction().execute(async (tx) => {
-          // As large as an ordinary step, so that a disk with a last free page does not pass for writable.
-          await sql`insert into memo (adapter, key, value, expires_at) values ('store', 'probe', ${'.'.repeat(16_384)}, 0) on conflict (adapter, key) do update set value = excluded.value`.execute(tx);
-          await sql`delete from memo where adapter = 'store' and key = 'probe'`.execute(tx);
-        });
+        // As large as an ordinary step, so that a disk with a last free page does not pass for writable; committed before it is deleted, or SQLite would not write it.
+        const row = { adapter: 'store', key: 'probe', value: '.'.repeat(16_384), expires_at: 0 };
+        await this.db.transaction().execute((tx) => tx.insertInto('memo').values(row).onConflict((oc) => oc.columns(['adapter', 'key']).doUpdateSet(row)).execute());
+        await this.db.transaction().execute((tx) => tx.deleteFrom('memo').where('adapter', '=', 'store').where('key', '=', 'probe').execute());
         this.change(undefined);
       } catch {
         // Still not writable: `problem` says so, and the next probe is due.
@@ -116,35 +124,39 @@ export class Store {
 }
 
 /** Opens, checks, backs up before a migration, migrates. Throws DatabaseFileError with what to do. */
-export async function openStore(options: StoreOptions): Promise<Store> {
+export async function openStore(options: StoreOptions, migrations: (dialect: DialectName) => Record<string, Migration> = migrationsFor): Promise<Store> {
   const scope = new AsyncLocalStorage<TransactionScope>();
   if (options.url.startsWith('sqlite:')) {
     const path = options.url.slice('sqlite:'.length);
     const handle = await openFile(path, options);
     const db = new Kysely<Schema>({ dialect: sqliteDialect({ handle, clock: options.clock, scope, ...(options.waitMs === undefined ? {} : { waitMs: options.waitMs }) }) });
-    return migrated(new Store({ db, dialect: 'sqlite', options, scope }), { path, handle });
+    const store = new Store({ db, dialect: 'sqlite', options, scope });
+    return migrated(store, migrations('sqlite'), { name: path, backup: (migration) => backupBefore(handle, path, migration) });
   }
   if (!/^postgres(ql)?:\/\//.test(options.url)) throw new DatabaseFileError(`database_url "${options.url.split(':')[0]}:…" is neither sqlite:PATH nor postgres://…`);
   const db = new Kysely<Schema>({ dialect: postgresDialect(options.url) });
-  return migrated(new Store({ db, dialect: 'postgres', options, scope }), undefined);
+  return migrated(new Store({ db, dialect: 'postgres', options, scope }), migrations('postgres'), { name: 'on PostgreSQL' });
 }
 
-async function migrated(store: Store, file: { path: string; handle: SqliteHandle } | undefined): Promise<Store> {
+async function migrated(store: Store, migrations: Record<string, Migration>, database: { name: string; backup?: (migration: string) => Promise<unknown> }): Promise<Store> {
   try {
-    const migrator = new Migrator({ db: store.db, provider: { getMigrations: async () => migrationsFor(store.dialect) } });
+    const migrator = new Migrator({ db: store.db, provider: { getMigrations: async () => migrations } });
     const done = await executedMigrations(store.db);
-    const known = Object.keys(migrationsFor(store.dialect));
+    const known = Object.keys(migrations);
     const unknown = done.filter((name) => !known.includes(name));
-    if (unknown.length > 0) throw new DatabaseFileError(`the database was written by a newer version of hermes (it has ${unknown.join(', ')}); start that version, or restore a backup made before the upgrade`);
-    if (file && done.length > 0 && done.length < known.length) await backupBefore(file.handle, file.path, known[done.length] ?? 'migration');
+    if (unknown.length > 0) throw new DatabaseFileError(`the database ${database.name} was written by a newer version of hermes (it has ${unknown.join(', ')}). Start that version, or restore a backup made before the upgrade.`);
+    if (done.length > 0 && done.length < known.length) await database.backup?.(known[done.length] ?? 'migration');
     const { error } = await migrator.migrateToLatest();
     if (error) throw error;
     return store;
   } catch (error) {
     await store.close();
-    throw error;
+    throw store.dialect === 'postgres' && isConnectionLost(error) ? unanswered(error) : error;
   }
 }
+
+const closed = (cause?: unknown): StoreError => new StoreError('store_closed', 'the database is closed', { cause });
+const unanswered = (error: unknown): StoreError => new StoreError('store_failed', `the database does not answer: ${messageOf(error)}`, { cause: error });
 
 async function executedMigrations(db: Database): Promise<string[]> {
   const tables = await db.introspection.getTables({ withInternalKyselyTables: true });

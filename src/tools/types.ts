@@ -1,6 +1,6 @@
 /** What a tool is. Layer 0: a tool reaches the rest of the product only through its ToolContext. */
 import type { ZodType } from 'zod';
-import type { Language, OutboundMessage, PersonRef, Place, ChannelRef } from '../adapters/types.ts';
+import type { ChannelRef, Language, OutboundMessage, PersonRef, Place } from '../adapters/types.ts';
 import type { Clock } from '../clock.ts';
 
 /** 0 reads, 1 reversible, 2 irreversible. */
@@ -9,9 +9,7 @@ export type Level = 0 | 1 | 2;
 export type ErrorKind = 'network' | 'rate_limit' | 'arguments' | 'permission' | 'not_found' | 'timeout' | 'business' | 'outcome_unknown' | 'declined' | 'no_answer';
 
 /** `content` is prose that the model reads. A result that is not `trusted` taints the run. */
-export type ToolResult =
-  | { readonly ok: true; readonly content: string; readonly tainted?: boolean }
-  | { readonly ok: false; readonly error: ErrorKind; readonly content: string; readonly tainted?: boolean };
+export type ToolResult = { readonly ok: true; readonly content: string; readonly tainted?: boolean } | { readonly ok: false; readonly error: ErrorKind; readonly content: string; readonly tainted?: boolean };
 
 export type ToolContext = {
   readonly runId: string;
@@ -22,6 +20,8 @@ export type ToolContext = {
   readonly timezone: string;
   readonly clock: Clock;
   readonly signal: AbortSignal;
+  /** What people call the channel the run belongs to. */
+  readonly channelName: string;
   /** Channels of the asker's own platform and tenant with this name or id that the bot is in. */
   findChannels(nameOrId: string): Promise<readonly ChannelRef[]>;
   /** What `send_to` of the asking group allows as a target, the own channel included. */
@@ -29,9 +29,7 @@ export type ToolContext = {
 };
 
 /** What arguments mean at this moment. `shown` is what the card adds to the arguments; `value` is bound by the card's hash. */
-export type Resolution =
-  | { readonly ok: true; readonly value: unknown; readonly shown: string }
-  | { readonly ok: false; readonly result: Extract<ToolResult, { ok: false }> };
+export type Resolution = { readonly ok: true; readonly value: unknown; readonly shown: string } | { readonly ok: false; readonly result: Extract<ToolResult, { ok: false }> };
 
 /** The question a tool puts to the asker (`clarify`). */
 export type Question = { readonly question: string; readonly options: readonly string[] };

@@ -76,5 +76,6 @@ const indexes = [
   'create index outbox_by_interaction on outbox (interaction_id)',
   'create index audit_by_run on audit (run_id, id)',
   'create index console_messages_by_thread on console_messages (channel, thread, id)',
+  'create index console_messages_by_channel on console_messages (channel, id)',
   'create index console_messages_unacknowledged on console_messages (acknowledged, id)',
 ];

@@ -1,0 +1,75 @@
+/** What `route` has to know of a message, read in the transaction that takes it. */
+import type { IncomingMessage, Place } from '../adapters/types.ts';
+import { type Conversation, findConversation, readConversation } from '../store/conversations.ts';
+import { openInteractions } from '../store/interactions.ts';
+import { findPost, type SentPart } from '../store/outbox.ts';
+import { activeRuns, type RunRow } from '../store/runs.ts';
+import type { Tx } from '../store/schema.ts';
+import { mayAnswer } from '../tools/policy.ts';
+import type { RouteFacts } from './route.ts';
+import type { Interaction, MayAnswer } from './types.ts';
+
+export type FollowUp = RouteFacts['followUp'];
+export type Gathered = { readonly route: RouteFacts; readonly conversation: Conversation | undefined; readonly place: Place /** `''` where a conversation is not one person's. */; readonly person: string };
+
+export async function gatherFacts(tx: Tx, message: IncomingMessage, settings: { threads: boolean; followUp: FollowUp; now: number; mayAsk: boolean }): Promise<Gathered> {
+  const person = settings.threads || message.place.audience === 'direct' ? '' : message.author.id;
+  const quotedConversation = await conversationOfQuote(tx, message);
+  const conversation = quotedConversation ?? (await findConversation(tx, message.place, person));
+  const base = { message, threads: settings.threads, followUp: settings.followUp, now: settings.now, mayAsk: settings.mayAsk };
+  if (!conversation) return { conversation, person, place: message.place, route: { ...base, answerable: [], activeHere: false, quotesOwnRun: false } };
+  const active = await activeRuns(tx, conversation.id);
+  const own = active.filter((run) => run.asker === message.author.id && run.status !== 'suspended').at(-1);
+  const lastAsker = await newestAsker(tx, conversation.id);
+  return {
+    conversation,
+    person,
+    place: message.place,
+    route: {
+      ...base,
+      answerable: await answerable(tx, conversation.id, message, active),
+      ...(own ? { ownRun: { id: own.id, messageKeys: own.message_key ? [own.message_key] : [] } } : {}),
+      activeHere: active.length > 0,
+      quotesOwnRun: own !== undefined && quotes(message, own, quotedConversation !== undefined),
+      ...(lastAsker === undefined ? {} : { lastAsker }),
+      ...(conversation.last_post_at === null ? {} : { lastPostAt: conversation.last_post_at }),
+    },
+  };
+}
+
+/** A reply to any post of ours belongs to that post's conversation. */
+async function conversationOfQuote(tx: Tx, message: IncomingMessage): Promise<Conversation | undefined> {
+  if (!message.quoted) return undefined;
+  const post = await findPost(tx, message.place, message.quoted.messageId);
+  return post ? readConversation(tx, post.conversation_id) : undefined;
+}
+
+function quotes(message: IncomingMessage, run: RunRow, quotesPost: boolean): boolean {
+  const quotedId = message.quoted?.messageId;
+  return quotedId !== undefined && (quotesPost || run.message_key?.endsWith(`:${quotedId}`) === true);
+}
+
+async function newestAsker(tx: Tx, conversationId: string): Promise<string | undefined> {
+  const row = await tx.selectFrom('runs').select('asker').where('conversation_id', '=', conversationId).orderBy('position', 'desc').limit(1).executeTakeFirst();
+  return row?.asker;
+}
+
+/** Open questions that this person may answer in words: those people can see, asked of them. */
+async function answerable(tx: Tx, conversationId: string, message: IncomingMessage, active: readonly RunRow[]): Promise<RouteFacts['answerable']> {
+  const rows = await openInteractions(tx, conversationId);
+  const questions: RouteFacts['answerable'][number][] = [];
+  for (const row of rows) {
+    if (row.kind !== 'clarify' && row.kind !== 'takeover') continue;
+    if (row.expires_at !== null && row.expires_at <= Date.parse(message.at)) continue;
+    const asker = active.find((run) => run.id === row.run_id)?.asker ?? '';
+    if (!mayAnswer(JSON.parse(row.may_answer) as MayAnswer, message.author, asker)) continue;
+    const { options } = JSON.parse(row.body) as Interaction;
+    questions.push({ id: row.id, code: row.code, options, postIds: await postIds(tx, row.id) });
+  }
+  return questions;
+}
+
+async function postIds(tx: Tx, interactionId: string): Promise<string[]> {
+  const rows = await tx.selectFrom('outbox').select('parts').where('interaction_id', '=', interactionId).execute();
+  return rows.flatMap((row) => (JSON.parse(row.parts) as SentPart[]).map((part) => part.platformMessageId));
+}
