@@ -8,6 +8,8 @@ export type Posted = {
   readonly channel: string;
   readonly thread: string;
   readonly by: PersonRef;
+  /** As first posted; edits change only `text`. */
+  readonly original: string;
   text: string;
   buttons: OutboundMessage['buttons'];
   readonly keys: string[];

@@ -1,7 +1,7 @@
 /** Text of others, made safe to show: nothing invisible, nothing that reorders what is read. Pure. */
 
 /** Control characters but tab and line feed, zero-width and bidi marks, and other format characters. */
-const invisible = /(?![\t\n])[\p{Cc}\p{Cf}\u2028\u2029\ufe00-\ufe0d]/gu;
+const invisible = /(?!\t|\n|\ufe0e|\ufe0f)[\p{Cc}\p{Cf}\p{Variation_Selector}\u2028\u2029]/gu;
 /** Joiners inside an emoji are part of it; a variation selector only chooses its look. */
 const insideEmoji = /\p{Extended_Pictographic}[\u{1f3fb}-\u{1f3ff}\ufe0f]?(?:\u200d\p{Extended_Pictographic}[\u{1f3fb}-\u{1f3ff}\ufe0f]?)+/gu;
 
