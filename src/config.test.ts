@@ -156,7 +156,14 @@ describe('the environment', () => {
   it('wins over the file', () => {
     const text = 'language: en\ndata_dir: /a\nserver: { port: 1111, host: 127.0.0.2 }\nmodels: { main: { model: from-file, base_url: "http://127.0.0.1:1/v1" } }\ntools: { level2: [a] }\nlogging: { level: warn }';
     const config = parse(text, { HERMES_DATA_DIR: '/b', PORT: '2222', HOST: '0.0.0.0', HERMES_MODEL: 'from-env', OPENAI_BASE_URL: 'http://127.0.0.1:2/v1', HERMES_LEVEL2: 'x, y,', LOG_LEVEL: 'debug', DATABASE_URL: 'postgres://db/h' });
-    expect(config).toMatchObject({ dataDir: '/b', server: { port: 2222, host: '0.0.0.0' }, models: { main: { model: 'from-env', baseUrl: 'http://127.0.0.1:2/v1' } }, tools: { level2: ['x', 'y'] }, logging: { level: 'debug' }, databaseUrl: 'postgres://db/h' });
+    expect(config).toMatchObject({
+      dataDir: '/b',
+      server: { port: 2222, host: '0.0.0.0' },
+      models: { main: { model: 'from-env', baseUrl: 'http://127.0.0.1:2/v1' } },
+      tools: { level2: ['x', 'y'] },
+      logging: { level: 'debug' },
+      databaseUrl: 'postgres://db/h',
+    });
   });
 
   it('an empty variable leaves the file alone', () => {

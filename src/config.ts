@@ -67,9 +67,7 @@ const schema = z.strictObject({
       timeout_s: number(z.number().min(1).max(3600)).default(30),
     })
     .prefault({}),
-  groups: z
-    .array(z.strictObject({ match: channelMatch, language: language.optional(), timezone: timezone.optional(), send_to: z.array(channelMatch).optional() }))
-    .default([]),
+  groups: z.array(z.strictObject({ match: channelMatch, language: language.optional(), timezone: timezone.optional(), send_to: z.array(channelMatch).optional() })).default([]),
   people: z.strictObject({ admins: z.array(platformId).default([]), operators: z.array(platformId).optional() }).prefault({}),
   platforms: z
     .strictObject({
@@ -183,7 +181,19 @@ function withEnvironment(raw: Record<string, unknown>, source: ConfigSource, pro
     const value = source.env[name];
     if (value === undefined || value === '') continue;
     if (name === 'PORT' && !/^\d+$/.test(value)) problems.push(`PORT: must be a number, got "${value}"`);
-    else place(result, path, name === 'PORT' ? Number(value) : name === 'HERMES_LEVEL2' ? value.split(',').map((v) => v.trim()).filter(Boolean) : value);
+    else
+      place(
+        result,
+        path,
+        name === 'PORT'
+          ? Number(value)
+          : name === 'HERMES_LEVEL2'
+            ? value
+                .split(',')
+                .map((v) => v.trim())
+                .filter(Boolean)
+            : value,
+      );
   }
   if (source.overrides?.port !== undefined) place(result, ['server', 'port'], source.overrides.port);
   if (source.overrides?.host !== undefined) place(result, ['server', 'host'], source.overrides.host);

@@ -10,8 +10,8 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { systemClock } from '../src/clock.ts';
 import { sqliteDialect } from '../src/store/sqlite.ts';
 import { openStore, type Store } from '../src/store/store.ts';
-import type { TestDatabase } from './contracts/store-fixture.ts';
 import { storeContract } from './contracts/store.ts';
+import type { TestDatabase } from './contracts/store-fixture.ts';
 import { runScript } from './fakes/script.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'hermes-store-'));
@@ -69,7 +69,13 @@ describe('the SQLite driver', () => {
 });
 
 describe('migrations', () => {
-  const creates = (name: string): Migration => ({ up: (db) => sql.raw(`create table ${name} (id integer primary key) strict`).execute(db).then(() => {}) });
+  const creates = (name: string): Migration => ({
+    up: (db) =>
+      sql
+        .raw(`create table ${name} (id integer primary key) strict`)
+        .execute(db)
+        .then(() => {}),
+  });
   const fails: Migration = {
     async up(db) {
       await sql`create table half (id integer primary key) strict`.execute(db);

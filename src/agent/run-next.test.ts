@@ -1,5 +1,31 @@
 import { describe, expect, it } from 'vitest';
-import { approval, at, brief, called, calling, clarify, failed, failure, gathered, type Given, judge, lin, nextOf, noJudge, opened, replied, requested, resolved, runOf, runs, said, started, toolFinished, toolStarted, turn } from '../../test/fakes/runs.ts';
+import {
+  approval,
+  at,
+  brief,
+  called,
+  calling,
+  clarify,
+  failed,
+  failure,
+  type Given,
+  gathered,
+  judge,
+  lin,
+  nextOf,
+  noJudge,
+  opened,
+  replied,
+  requested,
+  resolved,
+  runOf,
+  runs,
+  said,
+  started,
+  toolFinished,
+  toolStarted,
+  turn,
+} from '../../test/fakes/runs.ts';
 import { adopt, next } from './run.ts';
 import type { Judge, Step } from './types.ts';
 

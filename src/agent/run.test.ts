@@ -1,5 +1,31 @@
 import { describe, expect, it } from 'vitest';
-import { approval, at, begun, call, calling, called, clarify, failed, failure, gathered, given, hall, limits, lin, opened, replied, requested, resolved, runOf, said, started, toolFinished, toolStarted, turn, wei } from '../../test/fakes/runs.ts';
+import {
+  approval,
+  at,
+  begun,
+  call,
+  called,
+  calling,
+  clarify,
+  failed,
+  failure,
+  gathered,
+  given,
+  hall,
+  limits,
+  lin,
+  opened,
+  replied,
+  requested,
+  resolved,
+  runOf,
+  said,
+  started,
+  toolFinished,
+  toolStarted,
+  turn,
+  wei,
+} from '../../test/fakes/runs.ts';
 import { adopt, decide, emptyRun, isSuspended, isWaitingMessage, optionMeant } from './run.ts';
 import type { Outcome, Step } from './types.ts';
 
@@ -17,7 +43,9 @@ describe('start', () => {
   });
 
   it('happens once', () => {
-    given(started()).when({ kind: 'start', trigger: { kind: 'command_line' }, place: hall, content: [], limits }).then();
+    given(started())
+      .when({ kind: 'start', trigger: { kind: 'command_line' }, place: hall, content: [], limits })
+      .then();
   });
 
   it('comes before every other command', () => {
@@ -133,8 +161,12 @@ describe('an approval', () => {
 
   it('a second press changes nothing, whatever it says', () => {
     const decided = [...open, ...given(...open).when(press('approve')).result];
-    given(...decided).when(press('deny')).then();
-    given(...decided).when(press('approve', { by: wei })).then();
+    given(...decided)
+      .when(press('deny'))
+      .then();
+    given(...decided)
+      .when(press('approve', { by: wei }))
+      .then();
   });
 
   it('pressed after its time has passed expires', () => {

@@ -24,7 +24,10 @@ export async function writeAudit(tx: Tx, entries: readonly AuditEntry[], dialect
   for (const entry of entries) {
     const row = { at: entry.at, kind: entry.kind, actor: entry.actor, run_id: entry.runId ?? null, conversation_id: entry.conversationId ?? null, subject: entry.subject, data: JSON.stringify(entry.data ?? {}) };
     head = auditHash(head, row);
-    await tx.insertInto('audit').values({ ...row, hash: head }).execute();
+    await tx
+      .insertInto('audit')
+      .values({ ...row, hash: head })
+      .execute();
   }
 }
 

@@ -21,7 +21,10 @@ export function consoleStorage(store: Store): ConsoleStorage {
     add: (message) =>
       store.transact(async (tx) => {
         if (!isDirect(message.channel)) await ensureChannel(tx, message.channel, message.at);
-        await tx.insertInto('console_messages').values({ ...blank, ...placed(message), author: message.author, mention: message.mention ? 1 : 0, acknowledged: 0 }).execute();
+        await tx
+          .insertInto('console_messages')
+          .values({ ...blank, ...placed(message), author: message.author, mention: message.mention ? 1 : 0, acknowledged: 0 })
+          .execute();
       }),
     acknowledge: (messageId) => update(store, messageId, { acknowledged: 1 }),
     async unacknowledged(limit) {

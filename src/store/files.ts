@@ -48,7 +48,9 @@ export function prepareFolder(folder: string): void {
 }
 
 function checkBeforeOpening(path: string): void {
-  if (statSync(path).size === 0) throw new DatabaseFileError(`the database ${path} has 0 bytes: history, open questions and schedules are missing. ${whatToDo}`);
+  const { size } = statSync(path);
+  // SQLite takes what is shorter than its smallest page for a new database and writes over it.
+  if (size < 512) throw new DatabaseFileError(`the database ${path} has ${size} bytes: history, open questions and schedules are missing. ${whatToDo}`);
   try {
     accessSync(path, constants.R_OK | constants.W_OK);
   } catch (error) {

@@ -31,9 +31,27 @@ export async function readInbox(db: Reader, platform: string, app: string, messa
 /** Keys are kept 90 days, the raw payload 7; at most `limit` rows a call, so that nothing waits long. */
 export async function cleanInbox(tx: Tx, now: number, limit = 500): Promise<number> {
   const day = 86_400_000;
-  const old = tx.selectFrom('inbox').select('message_key').where('received_at', '<', now - 90 * day).limit(limit);
-  const removed = await tx.deleteFrom('inbox').where('message_key', 'in', old).where('received_at', '<', now - 90 * day).executeTakeFirst();
-  const raw = tx.selectFrom('inbox').select('message_key').where('received_at', '<', now - 7 * day).where('raw', 'is not', null).limit(limit);
-  const blanked = await tx.updateTable('inbox').set({ raw: null }).where('message_key', 'in', raw).where('received_at', '<', now - 7 * day).executeTakeFirst();
+  const old = tx
+    .selectFrom('inbox')
+    .select('message_key')
+    .where('received_at', '<', now - 90 * day)
+    .limit(limit);
+  const removed = await tx
+    .deleteFrom('inbox')
+    .where('message_key', 'in', old)
+    .where('received_at', '<', now - 90 * day)
+    .executeTakeFirst();
+  const raw = tx
+    .selectFrom('inbox')
+    .select('message_key')
+    .where('received_at', '<', now - 7 * day)
+    .where('raw', 'is not', null)
+    .limit(limit);
+  const blanked = await tx
+    .updateTable('inbox')
+    .set({ raw: null })
+    .where('message_key', 'in', raw)
+    .where('received_at', '<', now - 7 * day)
+    .executeTakeFirst();
   return Number(removed.numDeletedRows + blanked.numUpdatedRows);
 }

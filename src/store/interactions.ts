@@ -1,6 +1,7 @@
 /** Open questions to people, as rows that outlive the process. */
-import type { Interaction, Outcome } from '../agent/types.ts';
+
 import type { Place } from '../adapters/types.ts';
+import type { Interaction, Outcome } from '../agent/types.ts';
 import type { InteractionTable, Reader, Tx } from './schema.ts';
 
 export type InteractionRow = InteractionTable;
@@ -41,7 +42,11 @@ export async function markDelivered(tx: Tx, id: string, at: number): Promise<voi
   const row = await readInteraction(tx, id);
   if (!row || row.delivered_at !== null || row.resolved_at !== null) return;
   const remindAt = row.expires_in_ms >= hour ? at + Math.floor(row.expires_in_ms / 2) : null;
-  await tx.updateTable('interactions').set({ delivered_at: at, expires_at: at + row.expires_in_ms, remind_at: remindAt }).where('id', '=', id).execute();
+  await tx
+    .updateTable('interactions')
+    .set({ delivered_at: at, expires_at: at + row.expires_in_ms, remind_at: remindAt })
+    .where('id', '=', id)
+    .execute();
 }
 
 export async function resolveInteraction(tx: Tx, id: string, outcome: Outcome, at: number): Promise<void> {
@@ -67,15 +72,7 @@ export async function openInteractions(db: Reader, conversationId: string): Prom
 
 /** The newest interaction with this code, an open one first. */
 export async function interactionByCode(db: Reader, tenant: { platform: string; tenant: string }, code: string): Promise<InteractionRow | undefined> {
-  const rows = await db
-    .selectFrom('interactions')
-    .selectAll()
-    .where('platform', '=', tenant.platform)
-    .where('tenant', '=', tenant.tenant)
-    .where('code', '=', code)
-    .orderBy('created_at', 'desc')
-    .limit(10)
-    .execute();
+  const rows = await db.selectFrom('interactions').selectAll().where('platform', '=', tenant.platform).where('tenant', '=', tenant.tenant).where('code', '=', code).orderBy('created_at', 'desc').limit(10).execute();
   return rows.find((row) => row.resolved_at === null) ?? rows[0];
 }
 

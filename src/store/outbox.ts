@@ -128,15 +128,7 @@ export async function replaceBody(tx: Tx, row: OutboxRow, message: OutboundMessa
 
 /** Takes back rows of these kinds that a run has not begun to send. */
 export async function withdrawUnsent(tx: Tx, runId: string, kinds: readonly OutboxKind[], at: number): Promise<void> {
-  await tx
-    .updateTable('outbox')
-    .set({ state: 'withdrawn', settled_at: at })
-    .where('run_id', '=', runId)
-    .where('state', '=', 'due')
-    .where('attempt_at', 'is', null)
-    .where('parts', '=', '[]')
-    .where('kind', 'in', kinds)
-    .execute();
+  await tx.updateTable('outbox').set({ state: 'withdrawn', settled_at: at }).where('run_id', '=', runId).where('state', '=', 'due').where('attempt_at', 'is', null).where('parts', '=', '[]').where('kind', 'in', kinds).execute();
 }
 
 /** After a start on a database that only one process uses: rows that another process held are nobody's. */
@@ -148,14 +140,7 @@ export type Post = { readonly conversation_id: string; readonly outbox_id: numbe
 
 /** The post of ours with this platform message id. */
 export async function findPost(db: Reader, place: Pick<Place, 'platform' | 'tenant' | 'channel'>, messageId: string): Promise<Post | undefined> {
-  return db
-    .selectFrom('posts')
-    .select(['conversation_id', 'outbox_id'])
-    .where('platform', '=', place.platform)
-    .where('tenant', '=', place.tenant)
-    .where('channel', '=', place.channel)
-    .where('message_id', '=', messageId)
-    .executeTakeFirst();
+  return db.selectFrom('posts').select(['conversation_id', 'outbox_id']).where('platform', '=', place.platform).where('tenant', '=', place.tenant).where('channel', '=', place.channel).where('message_id', '=', messageId).executeTakeFirst();
 }
 
 // ---------------------------------------------------------------- live bubbles
@@ -187,10 +172,5 @@ export async function closeLive(tx: Tx, runId: string): Promise<void> {
 
 /** Bubbles whose run is not at work: ended or suspended. */
 export async function staleLive(db: Reader): Promise<LiveTable[]> {
-  return db
-    .selectFrom('live')
-    .selectAll('live')
-    .innerJoin('runs', 'runs.id', 'live.run_id')
-    .where('runs.status', 'not in', ['running', 'queued'])
-    .execute();
+  return db.selectFrom('live').selectAll('live').innerJoin('runs', 'runs.id', 'live.run_id').where('runs.status', 'not in', ['running', 'queued']).execute();
 }

@@ -26,7 +26,12 @@ export async function appendSteps(tx: Tx, run: { id: string; version: number }, 
   }
   if (rows.length === 0) return { recorded, head };
   // The row first: on PostgreSQL a second writer waits here and then reads that it came too late.
-  const moved = await tx.updateTable('runs').set({ version: run.version + steps.length, head }).where('id', '=', run.id).where('version', '=', run.version).executeTakeFirst();
+  const moved = await tx
+    .updateTable('runs')
+    .set({ version: run.version + steps.length, head })
+    .where('id', '=', run.id)
+    .where('version', '=', run.version)
+    .executeTakeFirst();
   if (moved.numUpdatedRows !== 1n) throw new RunConflictError(run.id, run.version);
   await tx.insertInto('steps').values(rows).execute();
   return { recorded, head };

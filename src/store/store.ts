@@ -113,7 +113,13 @@ export class Store {
       try {
         // As large as an ordinary step, so that a disk with a last free page does not pass for writable; committed before it is deleted, or SQLite would not write it.
         const row = { adapter: 'store', key: 'probe', value: '.'.repeat(16_384), expires_at: 0 };
-        await this.db.transaction().execute((tx) => tx.insertInto('memo').values(row).onConflict((oc) => oc.columns(['adapter', 'key']).doUpdateSet(row)).execute());
+        await this.db.transaction().execute((tx) =>
+          tx
+            .insertInto('memo')
+            .values(row)
+            .onConflict((oc) => oc.columns(['adapter', 'key']).doUpdateSet(row))
+            .execute(),
+        );
         await this.db.transaction().execute((tx) => tx.deleteFrom('memo').where('adapter', '=', 'store').where('key', '=', 'probe').execute());
         this.change(undefined);
       } catch {

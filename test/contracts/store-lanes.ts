@@ -19,7 +19,13 @@ function claimsContract(fixture: Fixture): void {
   describe('claiming', () => {
     it('takes the oldest queued run of each lane, and never two of one', async () => {
       const { store } = fixture;
-      for (const [id, lane] of [['a1', 'a'], ['b1', 'b'], ['a2', 'a'], ['b2', 'b']] as const) await queued(store, id, lane);
+      for (const [id, lane] of [
+        ['a1', 'a'],
+        ['b1', 'b'],
+        ['a2', 'a'],
+        ['b2', 'b'],
+      ] as const)
+        await queued(store, id, lane);
       expect(await claim(store)).toEqual(['a1', 'b1']);
       expect(await rowOf(store, 'a1')).toMatchObject({ status: 'running', owner: 'one', lease_until: begun + 60_000, started_at: begun });
       expect(await claim(store)).toEqual([]);
@@ -192,7 +198,10 @@ function properties(fixture: Fixture): void {
 
   it('whatever happens at once, a lane has at most one running run and every run one owner', async () => {
     const batches = fc.array(fc.array(anyOperation, { minLength: 1, maxLength: 4 }), { minLength: 4, maxLength: 10 });
-    await fc.assert(fc.asyncProperty(batches, (list) => play(list, oneRunningPerLane)), { numRuns: 6 });
+    await fc.assert(
+      fc.asyncProperty(batches, (list) => play(list, oneRunningPerLane)),
+      { numRuns: 6 },
+    );
   });
 
   it('claimers at once take the runs of a lane in their order', async () => {
@@ -206,11 +215,17 @@ function properties(fixture: Fixture): void {
         expect(taken).toEqual([...new Set(taken)].sort((a, b) => a - b));
       }
     };
-    await fc.assert(fc.asyncProperty(batches, (list) => play(list, inOrder)), { numRuns: 6 });
+    await fc.assert(
+      fc.asyncProperty(batches, (list) => play(list, inOrder)),
+      { numRuns: 6 },
+    );
   });
 
   it('one after the other, a claim takes exactly the earliest queued run of each free lane', async () => {
-    const batches = fc.array(anyOperation.map((operation) => [operation]), { minLength: 8, maxLength: 20 });
+    const batches = fc.array(
+      anyOperation.map((operation) => [operation]),
+      { minLength: 8, maxLength: 20 },
+    );
     const complete = async (world: World) => {
       const rows = await fixture.store.db.selectFrom('runs').select(['id', 'lane', 'status']).where('status', 'in', ['queued', 'running']).orderBy('position').execute();
       const busy = new Set(rows.filter((row) => row.status === 'running').map((row) => row.lane));
@@ -218,7 +233,10 @@ function properties(fixture: Fixture): void {
       expect(await claim(world.stores[1] ?? fixture.store)).toEqual(firsts.map((row) => row.id));
       for (const { id } of firsts) await fixture.store.transact((tx) => releaseRun(tx, id, 'one'));
     };
-    await fc.assert(fc.asyncProperty(batches, (list) => play(list, complete)), { numRuns: 6 });
+    await fc.assert(
+      fc.asyncProperty(batches, (list) => play(list, complete)),
+      { numRuns: 6 },
+    );
   });
 }
 

@@ -3,7 +3,24 @@ import { describe, expect, it } from 'vitest';
 import type { Outcome } from '../../src/agent/types.ts';
 import { findConversation, readConversation, setThread } from '../../src/store/conversations.ts';
 import { dueInteractions, insertInteraction, interactionByCode, listInteractions, markDelivered, nextDueAt, openInteractions, readInteraction, reminded, resolveInteraction } from '../../src/store/interactions.ts';
-import { beginAttempt, closeLive, dueHeads, findPost, freeOutbox, nextAttemptAt, openLive, outboxOfInteraction, partSent, postponeOutbox, readLive, replaceBody, setLive, settleOutbox, staleLive, withdrawUnsent } from '../../src/store/outbox.ts';
+import {
+  beginAttempt,
+  closeLive,
+  dueHeads,
+  findPost,
+  freeOutbox,
+  nextAttemptAt,
+  openLive,
+  outboxOfInteraction,
+  partSent,
+  postponeOutbox,
+  readLive,
+  replaceBody,
+  setLive,
+  settleOutbox,
+  staleLive,
+  withdrawUnsent,
+} from '../../src/store/outbox.ts';
 import { isUniqueViolation, type Store } from '../../src/store/store.ts';
 import { begun, clarify, hall, lin } from '../fakes/runs.ts';
 import { claim, conversationOf, draft, type Fixture, move, outboxRow, posted, queued, rowOf } from './store-fixture.ts';
@@ -274,7 +291,14 @@ function deliveryContract(fixture: Fixture): void {
       expect(await heads(store), 'they do not wait for each other').toEqual(['k1', 'k2']);
       await store.transact((tx) => partSent(tx, first, [{ key: 'k1', platformMessageId: 'ts1' }], elsewhere));
       expect((await findConversation(store.db, { ...elsewhere, thread: 'ts1' }))?.id).toBe(first.conversation_id);
-      await store.transact((tx) => partSent(tx, first, ['ts1', 'ts2'].map((ts, n) => ({ key: `k1#${n}`, platformMessageId: ts })), elsewhere));
+      await store.transact((tx) =>
+        partSent(
+          tx,
+          first,
+          ['ts1', 'ts2'].map((ts, n) => ({ key: `k1#${n}`, platformMessageId: ts })),
+          elsewhere,
+        ),
+      );
       expect(await readConversation(store.db, first.conversation_id), 'only the first part is the root').toMatchObject({ thread: 'ts1' });
     });
 

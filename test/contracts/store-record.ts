@@ -128,7 +128,16 @@ function stepsContract(fixture: Fixture): void {
 
     it('many at once all happen', async () => {
       const stores = [fixture.store, await fixture.another()];
-      await Promise.all(Array.from({ length: 40 }, (_, index) => stores[index % 2]?.transact((tx) => tx.insertInto('console_channels').values(channel(`c${index}`)).execute())));
+      await Promise.all(
+        Array.from({ length: 40 }, (_, index) =>
+          stores[index % 2]?.transact((tx) =>
+            tx
+              .insertInto('console_channels')
+              .values(channel(`c${index}`))
+              .execute(),
+          ),
+        ),
+      );
       expect(await channels(fixture.store)).toHaveLength(40);
     });
 
@@ -239,10 +248,45 @@ function auditContract(fixture: Fixture): void {
     });
 
     it.each<[string, (store: Store, ids: number[]) => Promise<unknown>, number]>([
-      ['a changed row', (store, ids) => store.db.updateTable('audit').set({ actor: 'somebody else' }).where('id', '=', ids[1] ?? 0).execute(), 1],
-      ['changed data', (store, ids) => store.db.updateTable('audit').set({ data: '{"choice":"deny"}' }).where('id', '=', ids[2] ?? 0).execute(), 2],
-      ['a removed row', (store, ids) => store.db.deleteFrom('audit').where('id', '=', ids[1] ?? 0).execute(), 2],
-      ['rows exchanged', (store, ids) => store.db.updateTable('audit').set({ subject: 'c' }).where('id', '=', ids[1] ?? 0).execute(), 1],
+      [
+        'a changed row',
+        (store, ids) =>
+          store.db
+            .updateTable('audit')
+            .set({ actor: 'somebody else' })
+            .where('id', '=', ids[1] ?? 0)
+            .execute(),
+        1,
+      ],
+      [
+        'changed data',
+        (store, ids) =>
+          store.db
+            .updateTable('audit')
+            .set({ data: '{"choice":"deny"}' })
+            .where('id', '=', ids[2] ?? 0)
+            .execute(),
+        2,
+      ],
+      [
+        'a removed row',
+        (store, ids) =>
+          store.db
+            .deleteFrom('audit')
+            .where('id', '=', ids[1] ?? 0)
+            .execute(),
+        2,
+      ],
+      [
+        'rows exchanged',
+        (store, ids) =>
+          store.db
+            .updateTable('audit')
+            .set({ subject: 'c' })
+            .where('id', '=', ids[1] ?? 0)
+            .execute(),
+        1,
+      ],
     ])('shows %s at the first row that does not follow', async (_, falsify, index) => {
       const { store } = fixture;
       await written(store, 'a', 'b', 'c', 'd');

@@ -9,10 +9,8 @@ const botMention = /(?<![\p{Script=Latin}\p{N}_.@-])@hermes(?![\p{Script=Latin}\
 const otherMention = /(?<![\p{Script=Latin}\p{N}_.@-])@([\p{L}\p{N}_-]{1,64})/gu;
 const everybody = /^(all|channel|here|everyone|group)$|^(所有人|全体成员|全员)/i;
 
-export type Reading = { readonly text: string; readonly namesBot: boolean; readonly mentions: readonly PersonRef[] };
-
 /** The bot's own mention is taken out; a call to everybody is nobody's mention. */
-export function readText(text: string): Reading {
+export function readText(text: string): { text: string; namesBot: boolean; mentions: PersonRef[] } {
   const namesBot = text.search(botMention) >= 0;
   const rest = text.replace(new RegExp(`([ \\t]?)${botMention.source}([ \\t]?)`, 'giu'), (_, before: string, after: string) => (before && after ? before : '')).trim();
   const names = [...rest.matchAll(otherMention)].map((match) => match[1] ?? '').filter((word) => !everybody.test(word));

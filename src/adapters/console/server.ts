@@ -5,7 +5,7 @@ import type { Receipt } from '../types.ts';
 import type { Changes } from './changes.ts';
 import type { Intake } from './intake.ts';
 import { changeOf, checkText, mentionsBot } from './parse.ts';
-import { checkAccess, checkChannel, checkUser, ConsoleError, directUser, keyOf, messageIdIn, personOf } from './parse-ids.ts';
+import { ConsoleError, checkAccess, checkChannel, checkUser, directUser, keyOf, messageIdIn, personOf } from './parse-ids.ts';
 import type { ConsoleLine, ConsoleMessage, ConsoleServer, ConsoleStorage, MessagesRequest, PostRequest, PressRequest } from './types.ts';
 
 type Deps = { readonly storage: ConsoleStorage; readonly clock: Clock; readonly newId: () => string; readonly intake: Intake; readonly changes: Changes };

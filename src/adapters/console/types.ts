@@ -25,7 +25,8 @@ export type PersonMessage = Pick<ConsoleMessage, 'messageId' | 'channel' | 'thre
 export type ConsolePost = Pick<ConsoleMessage, 'messageId' | 'channel' | 'thread' | 'text' | 'body' | 'quote' | 'at'> & { readonly key: string };
 /** Where a message stands. */
 export type Spot = Pick<ConsoleMessage, 'messageId' | 'channel' | 'thread'>;
-export type Reading = { readonly channel: string; readonly thread?: string; /** Only what came after this message. */ readonly after?: string; readonly limit: number; readonly progress: boolean };
+/** `after`: only what came after this message. `progress`: bubbles too. */
+export type Reading = { readonly channel: string; readonly thread?: string; readonly after?: string; readonly limit: number; readonly progress: boolean };
 
 /** Each method that writes is one transaction; all reject with a StoreError when the database does not work. */
 export type ConsoleStorage = {
