@@ -18,7 +18,7 @@ export type Measured = { latenciesMs: number[]; grownLatenciesMs: number[]; perS
 /** Answers when the answer to a mention in this thread has reached the platform. */
 type Ask = (thread: string) => Promise<void>;
 
-const [kind = '', baseUrl = '', mentions = '0'] = process.argv.slice(2);
+const [kind = '', baseUrl = '', mentions = '0', stored = '0'] = process.argv.slice(2);
 const warmUp = 100;
 const oneByOne = 400;
 const threads = 100;
@@ -85,10 +85,10 @@ async function hermes(): Promise<Measured> {
   };
   const measured = await measure(ask);
   const total = warmUp + oneByOne + Math.ceil(Number(mentions) / threads) * threads;
-  const answers = platform.ours().filter((m) => m.text === 'Noted.');
-  const twice = answers.length - new Set(answers.flatMap((m) => m.keys)).size;
+  const answers = platform.ours().flatMap((m) => m.keys.filter((key) => key.endsWith('/answer')));
+  const twice = answers.length - new Set(answers).size;
   const fixedTokens = await fixedPart(store);
-  await fill(store, 100_000);
+  await fill(store, Number(stored));
   const grownLatenciesMs = await oneAtATime(ask, 'grown');
   await agent.stop(5000);
   await store.close();

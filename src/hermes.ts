@@ -66,7 +66,6 @@ export function createHermes(parts: HermesParts): Hermes {
     for (const id of movedRuns) worker.nudge(id);
     worker.wake();
     outbox.wake();
-    ticker.poke();
   };
   const ticker = new Ticker({ store, clock, log, languageFor, wake });
   const comebacks = createComebacks({ store, clock, adapterOf, languageFor, wake: () => outbox.wake(), undeliverable: (id, reason) => ticker.undeliverable(id, reason), questionDelivered: () => ticker.poke() });

@@ -1,4 +1,4 @@
-/** SQLite files when things go wrong around them: locked, damaged, missing, full, older, newer. */
+/** SQLite files when things go wrong around them: damaged, missing, full, older, newer. */
 import { createHash, randomBytes } from 'node:crypto';
 import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,7 +13,7 @@ import { migrationsFor } from '../src/store/migrations/index.ts';
 import { openStore, type Store, type StoreOptions } from '../src/store/store.ts';
 import { type FakeClock, fakeClock } from './fakes/clock.ts';
 import { fillUp, mountReadOnly, mountSmall } from './fakes/disk.ts';
-import { runScript, type Script } from './fakes/script.ts';
+import { runScript } from './fakes/script.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'hermes-storage-'));
 const smallDisk = mountSmall(join(folder, 'small'), 20);
@@ -51,100 +51,6 @@ async function filledFile(rows = 400): Promise<string> {
   await store.close();
   return path;
 }
-
-describe('a database that another process holds', () => {
-  const source = `
-    import SqliteDatabase from '${import.meta.resolve('better-sqlite3')}';
-    import { createInterface } from 'node:readline';
-    const handle = new SqliteDatabase(process.argv[2]);
-    handle.exec('begin immediate');
-    console.log('held');
-    for await (const _ of createInterface(process.stdin)) {
-      handle.exec('commit');
-      console.log('released');
-      process.exit();
-    }`;
-  let path: string;
-  let holder: Script;
-  let store: Store;
-
-  const held = async (options: Partial<StoreOptions>) => {
-    path = freshPath();
-    store = await opened(path, options);
-    await write(store, 'before');
-    holder = runScript(folder, source, [path]);
-    await holder.said('held');
-  };
-  const release = async () => {
-    holder.process.stdin?.write('release\n');
-    await holder.said('released').catch(() => holder.ended);
-  };
-  afterEach(async () => {
-    holder.process.kill('SIGKILL');
-    await holder.ended;
-    await store.close();
-  });
-
-  it('is waited for: the write succeeds, reads go on, and the event loop is not blocked', async () => {
-    await held({});
-    let ticks = 0;
-    const timer = setInterval(() => (ticks += 1), 20);
-    const waiting = Promise.all([write(store, 'a'), write(store, 'b')]);
-    let done = false;
-    const finished = waiting.finally(() => (done = true));
-    const startedAt = Date.now();
-    while (Date.now() - startedAt < 1500) {
-      expect(await written(store)).toEqual(['before']);
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    }
-    expect(done).toBe(false);
-    await release();
-    await finished;
-    clearInterval(timer);
-    expect(ticks).toBeGreaterThan(30);
-    expect(await written(store)).toEqual(['a', 'b', 'before']);
-    expect(store.degraded()).toBeUndefined();
-  });
-
-  it('for too long is a StoreError; storage is degraded until a probe gets through', async () => {
-    const clock = fakeClock();
-    await held({ clock, waitMs: 60_000 });
-    const told: (string | undefined)[] = [];
-    store.onChange(() => {
-      throw new Error('a listener that fails harms nobody');
-    });
-    store.onChange((problem) => told.push(problem));
-    const attempts = Promise.allSettled([write(store, 'a'), write(store, 'b')]);
-    await clock.advance(59_000);
-    expect(store.degraded()).toBeUndefined();
-    await clock.advance(2000);
-    for (const result of await attempts) expect(result).toMatchObject({ status: 'rejected', reason: { code: 'store_busy', message: expect.stringContaining('60 s') as string } });
-    expect(store.degraded()).toContain('held by another process');
-    await clock.advance(100_000);
-    expect(told).toEqual([expect.stringContaining('held by another process')]);
-    expect(await written(store), 'reads work all the time').toEqual(['before']);
-
-    const writable = store.whenWritable(new AbortController().signal);
-    await release();
-    await clock.advance(6000);
-    await writable;
-    expect(told).toEqual([expect.any(String), undefined]);
-    expect(store.degraded()).toBeUndefined();
-    await write(store, 'c');
-    expect(await written(store)).toEqual(['before', 'c']);
-  });
-
-  it('does not keep a store from closing', async () => {
-    const clock = fakeClock();
-    await held({ clock, waitMs: 1000 });
-    const late = write(store, 'a').catch((error: unknown) => error);
-    await clock.advance(100);
-    await store.close();
-    await clock.advance(100);
-    expect(await late).toMatchObject({ code: 'store_closed' });
-    await expect(store.whenWritable(new AbortController().signal)).rejects.toMatchObject({ code: 'store_closed' });
-  });
-});
 
 describe('a file that cannot be used', () => {
   /** Content, or undefined for what is not a file. */

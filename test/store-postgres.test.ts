@@ -5,7 +5,7 @@ import { systemClock } from '../src/clock.ts';
 import { insertRun } from '../src/store/runs.ts';
 import { openStore, type Store, type StoreOptions } from '../src/store/store.ts';
 import { storeContract } from './contracts/store.ts';
-import { claim, conversationOf, freshDatabase, type TestDatabase } from './contracts/store-fixture.ts';
+import { claim, conversationOf, freshDatabase, move, queued, rowOf, type TestDatabase } from './contracts/store-fixture.ts';
 import { fakeClock, settled } from './fakes/clock.ts';
 import { type PostgresServer, startPostgres } from './fakes/postgres.ts';
 import { begun, lin } from './fakes/runs.ts';
@@ -78,6 +78,28 @@ describe('several replicas on PostgreSQL', () => {
     mayCommit.resolve();
     await Promise.all([first, second]);
     expect(await claim(other)).toEqual(['a1']);
+  });
+
+  it('that claim two runs of one lane at the same moment: the index lets one through', async () => {
+    const other = await fixture.another();
+    for (const id of ['a1', 'a2']) await queued(other, id, 'a');
+    await claim(other, { limit: 1 });
+    await move(other, 'a1', 'suspended');
+    const claimedFirst = Promise.withResolvers<void>();
+    const mayCommit = Promise.withResolvers<void>();
+    const first = fixture.store.transact(async (tx) => {
+      await tx.updateTable('runs').set({ status: 'running', owner: 'first' }).where('id', '=', 'a1').execute();
+      claimedFirst.resolve();
+      await mayCommit.promise;
+    });
+    await claimedFirst.promise;
+    const second = claim(other, { owner: 'second' });
+    await waiting('transactionid');
+    mayCommit.resolve();
+    await first;
+    expect(await second).toEqual([]);
+    expect(await rowOf(other, 'a1')).toMatchObject({ status: 'running', owner: 'first' });
+    expect(other.degraded()).toBeUndefined();
   });
 
   /** Resolves when some session waits for a lock of this kind. */

@@ -97,6 +97,8 @@ export class Outbox {
     this.pumping = true;
     try {
       while (this.again && !this.stopped) {
+        // Wakes of one turn of the event loop count as one.
+        await new Promise((resolve) => setImmediate(resolve));
         this.again = false;
         this.cancelNap();
         const heads = await dueHeads(this.deps.store.db, this.deps.clock.now(), rowsAtOnce);

@@ -7,10 +7,12 @@ import { readConversation } from '../store/conversations.ts';
 import type { Store } from '../store/store.ts';
 import { runTool } from '../tools/execute.ts';
 import { consentSha, judgeCall } from '../tools/policy.ts';
-import type { OfferedTool, Registry } from '../tools/registry.ts';
+import type { Registry } from '../tools/registry.ts';
 import type { AnyTool, Level, Resolution, ToolContext, ToolResult } from '../tools/types.ts';
 import { parseArguments } from './json.ts';
 import { callKey } from './messages.ts';
+import type { Offer } from './prompt.ts';
+import { estimateTokens } from './tokens.ts';
 import type { CallState, Interaction, Judge, Run, Step, ToolCall } from './types.ts';
 
 type GroupSettings = { readonly language: Language; readonly timezone: string; readonly maySendTo: (channel: ChannelRef) => boolean };
@@ -47,7 +49,7 @@ export type ViewOptions = { readonly language: Language; readonly resolutions: M
 
 export type Calls = {
   view(run: Run, options: ViewOptions): Promise<CallView>;
-  schemas(run: Run): readonly OfferedTool[];
+  offer(run: Run): Offer;
   parse(name: string, argsText: string): { readonly args?: unknown; readonly problem?: string };
   languageOf(conversationId: string, place: Place): Promise<Language>;
 };
@@ -55,9 +57,16 @@ export type Calls = {
 const messageWaitMs = 20_000;
 
 export function createCalls(deps: CallsDeps): Calls {
+  const offers = new Map<string, Offer>();
   return {
     view: (run, options) => viewOf(deps, run, options),
-    schemas: (run) => deps.registry.offered.filter((tool) => run.context?.tools.includes(tool.function.name)),
+    offer(run) {
+      const names = run.context?.tools ?? [];
+      const key = names.join(' ');
+      const offer = offers.get(key) ?? offerOf(deps.registry, names);
+      offers.set(key, offer);
+      return offer;
+    },
     parse(name, argsText) {
       const tool = deps.registry.get(name);
       if (!tool) return { problem: `There is no tool called "${name}".` };
@@ -69,6 +78,11 @@ export function createCalls(deps: CallsDeps): Calls {
       return (stored as Language | null | undefined) ?? deps.groupOf(place).language;
     },
   };
+}
+
+function offerOf(registry: Registry, names: readonly string[]): Offer {
+  const tools = registry.offered.filter((tool) => names.includes(tool.function.name));
+  return { tools, tokens: estimateTokens(JSON.stringify(tools)) };
 }
 
 async function viewOf(deps: CallsDeps, run: Run, options: ViewOptions): Promise<CallView> {

@@ -65,7 +65,7 @@ async function withinTime<T>(deps: GatherDeps, signal: AbortSignal, source: Prom
     failed();
     return undefined;
   } finally {
-    enough.abort();
+    enough.abort('enough');
   }
 }
 

@@ -226,8 +226,7 @@ class Driver {
 
   private planModel(plan: Planner, effect: Extract<Effect, { do: 'call_model' }>): void {
     const { calls } = this.deps;
-    const tools = calls.schemas(plan.run);
-    const prompt = buildPrompt(plan.run, { system: this.deps.systemPrompt(this.language), tools, last: effect.last, language: this.language });
+    const prompt = buildPrompt(plan.run, { system: this.deps.systemPrompt(this.language), offer: calls.offer(plan.run), last: effect.last, language: this.language });
     plan.add({ type: 'model_requested', attempt: effect.attempt, promptSha: prompt.sha, parts: prompt.parts, ...(effect.last ? { last: true } : {}) });
     plan.launches.push(() => void this.ask(prompt, effect.waitMs));
   }

@@ -1,8 +1,8 @@
 /** What `route` has to know of a message, read in the transaction that takes it. */
-import type { IncomingMessage, Place } from '../adapters/types.ts';
+import type { IncomingMessage, LiveHandle, Place } from '../adapters/types.ts';
 import { type Conversation, findConversation, readConversation } from '../store/conversations.ts';
 import { openInteractions } from '../store/interactions.ts';
-import { findPost, type SentPart } from '../store/outbox.ts';
+import { findPost, readLive, type SentPart } from '../store/outbox.ts';
 import { activeRuns, type RunRow } from '../store/runs.ts';
 import type { Tx } from '../store/schema.ts';
 import { mayAnswer } from '../tools/policy.ts';
@@ -30,7 +30,7 @@ export async function gatherFacts(tx: Tx, message: IncomingMessage, settings: { 
       answerable: await answerable(tx, conversation.id, message, active),
       ...(own ? { ownRun: { id: own.id, messageKeys: own.message_key ? [own.message_key] : [] } } : {}),
       activeHere: active.length > 0,
-      quotesOwnRun: own !== undefined && quotes(message, own, quotedConversation !== undefined),
+      quotesOwnRun: own !== undefined && (quotedConversation !== undefined || (await quotes(tx, message, own))),
       ...(lastAsker === undefined ? {} : { lastAsker }),
       ...(conversation.last_post_at === null ? {} : { lastPostAt: conversation.last_post_at }),
     },
@@ -44,9 +44,13 @@ async function conversationOfQuote(tx: Tx, message: IncomingMessage): Promise<Co
   return post ? readConversation(tx, post.conversation_id) : undefined;
 }
 
-function quotes(message: IncomingMessage, run: RunRow, quotesPost: boolean): boolean {
+/** The question itself, or the progress bubble. */
+async function quotes(tx: Tx, message: IncomingMessage, run: RunRow): Promise<boolean> {
   const quotedId = message.quoted?.messageId;
-  return quotedId !== undefined && (quotesPost || run.message_key?.endsWith(`:${quotedId}`) === true);
+  if (quotedId === undefined) return false;
+  if (run.message_key?.endsWith(`:${quotedId}`)) return true;
+  const live = await readLive(tx, run.id);
+  return live?.handle ? (JSON.parse(live.handle) as LiveHandle).platformMessageId === quotedId : false;
 }
 
 async function newestAsker(tx: Tx, conversationId: string): Promise<string | undefined> {

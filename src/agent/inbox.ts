@@ -7,7 +7,7 @@ import { type Conversation, findOrCreateConversation, setLanguage } from '../sto
 import { claimMessage, type InboxRow, settleMessage } from '../store/inbox.ts';
 import { interactionByCode, readInteraction } from '../store/interactions.ts';
 import { insertOutbox } from '../store/outbox.ts';
-import { activeRuns, countQueued, insertRun, runOfMessage } from '../store/runs.ts';
+import { activeRuns, insertRun, runOfMessage } from '../store/runs.ts';
 import type { Tx } from '../store/schema.ts';
 import type { Store } from '../store/store.ts';
 import { languageOf, type Texts, textsFor } from '../texts.ts';
@@ -150,7 +150,7 @@ const messageIdOf = (message: IncomingMessage): string => message.key.split(':')
 async function startRun(deps: InboxDeps, taken: Taken): Promise<Receipt> {
   const { tx, message, conversation, at } = taken;
   const active = await activeRuns(tx, conversation.id);
-  if ((await countQueued(tx, conversation.id, message.author.id)) >= deps.queueLimit) return say(taken, 'refused', 'queue_full', taken.texts.queueFull(deps.queueLimit));
+  if (active.filter((run) => run.status === 'queued' && run.asker === message.author.id).length >= deps.queueLimit) return say(taken, 'refused', 'queue_full', taken.texts.queueFull(deps.queueLimit));
   const id = `r_${randomUUID()}`;
   await insertRun(tx, { id, conversationId: conversation.id, lane: conversation.id, triggerKind: 'mention', messageKey: message.key, asker: message.author.id, at }, deps.store.dialect);
   const steps = decide(emptyRun(id), { kind: 'start', at, by: message.author, trigger: { kind: 'mention', messageKey: message.key }, place: message.place, content: message.content, limits: deps.limits });

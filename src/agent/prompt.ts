@@ -12,6 +12,9 @@ export type ChatMessage =
 
 export type ToolSchema = { readonly type: 'function'; readonly function: { readonly name: string; readonly description: string; readonly parameters: Record<string, unknown> } };
 
+/** The tools of a run, and their size, which is the same at each request. */
+export type Offer = { readonly tools: readonly ToolSchema[]; readonly tokens: number };
+
 /** `last`: no tools may be called any more. */
 export type ModelRequest = { readonly messages: readonly ChatMessage[]; readonly tools: readonly ToolSchema[]; readonly last: boolean };
 export type Prompt = { readonly request: ModelRequest; readonly sha: string; readonly parts: PromptParts };
@@ -24,15 +27,15 @@ const lastCall: Record<Language, string> = {
   zh: '现在不能再调用工具。请用几句话说明目前得到的结果、还缺什么、以及接下来可以怎么做。',
 };
 
-export function buildPrompt(run: Run, facts: { system: string; tools: readonly ToolSchema[]; last: boolean; language: Language }): Prompt {
+export function buildPrompt(run: Run, facts: { system: string; offer: Offer; last: boolean; language: Language }): Prompt {
   const system = `${facts.system.trim()}\n${dataRule}`;
   const context = contextBlock(run);
   // The request that is asked for carries the held messages; the step that says so is appended with it.
   const entries = [...run.transcript, ...run.held];
   const messages: ChatMessage[] = [{ role: 'system', content: system }, ...(context ? [{ role: 'user' as const, content: context }] : []), ...entries.flatMap((entry) => messagesOf(entry, run))];
   if (facts.last) messages.push({ role: 'user', content: lastCall[facts.language] });
-  const request = { messages, tools: facts.tools, last: facts.last };
-  const fixed = estimateTokens(system) + estimateTokens(JSON.stringify(facts.tools));
+  const request = { messages, tools: facts.offer.tools, last: facts.last };
+  const fixed = estimateTokens(system) + facts.offer.tokens;
   const newest = entries.reduce((sum, entry) => sum + messagesOf(entry, run).reduce((n, m) => n + estimateTokens(JSON.stringify(m)), 0), 0);
   return { request, sha: createHash('sha256').update(JSON.stringify(request)).digest('hex'), parts: { fixed, pinned: 0, memory: 0, summary: estimateTokens(context), newest } };
 }

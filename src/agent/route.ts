@@ -106,8 +106,9 @@ function answered(question: RouteFacts['answerable'][number], text: string): Rou
 
 function isFollowUp(facts: RouteFacts): boolean {
   if (facts.followUp === 'mention' || !facts.threads || !isInsideThread(facts.message)) return false;
+  // Somebody else may have asked since; the bot is still at work for this person.
+  if (facts.ownRun) return true;
   if (facts.lastAsker === undefined) return false;
   if (facts.followUp === 'asker' && facts.lastAsker !== facts.message.author.id) return false;
-  if (facts.ownRun) return true;
   return facts.lastPostAt !== undefined && facts.now - facts.lastPostAt <= followUpMs;
 }

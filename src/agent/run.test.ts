@@ -251,6 +251,13 @@ describe('messages', () => {
     expect(after.transcript.map((e) => e.kind)).toEqual(['person', 'model', 'person']);
   });
 
+  it('that come when only the last reply may follow are not taken: nothing could be done for them', () => {
+    const add = { kind: 'add_message' as const, messageKey: 'm2', content };
+    given(started(), gathered(), requested(1, true)).when(add).then();
+    given(...calling('which1'), toolFinished('which1', failure('no_answer'), 0)).when(add).then();
+    expect(given(started(), gathered(), requested(1)).when(add).result).toHaveLength(1);
+  });
+
   it('messages keep the order in which they were said', () => {
     expect(wordsOf(started(), gathered(), said('m2', 'two'), said('m3', 'three'), requested(), replied('answer'), said('m4', 'four'))).toEqual(['question', 'two', 'three', 'model: answer', 'four']);
   });

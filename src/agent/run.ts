@@ -187,12 +187,17 @@ export function decide(run: Run, command: Command): Step[] {
     case 'close_interaction':
       return closeInteraction(run, command);
     case 'add_message':
-      return [{ type: 'message_added', messageKey: command.messageKey, by: command.by, content: command.content }];
+      return takesNoMore(run) ? [] : [{ type: 'message_added', messageKey: command.messageKey, by: command.by, content: command.content }];
     case 'edit':
       return isWaitingMessage(run, command.messageKey) ? [{ type: 'message_added', messageKey: command.messageKey, by: command.by, content: command.content }] : [];
     case 'cancel':
       return ending(run, { type: 'run_cancelled', by: command.by, reason: command.reason }, command.at);
   }
+}
+
+/** The last request is on its way, or only that one may follow: nothing can be done any more for what is said now. */
+function takesNoMore(run: Run): boolean {
+  return run.unanswered || run.request?.last === true;
 }
 
 /** True while no request has carried this message: an edit may still replace it. */

@@ -48,7 +48,7 @@ export type PageTexts = {
 const en: PageTexts = {
   title: 'Console',
   groups: 'Groups',
-  direct: 'Direct chat with hermes',
+  direct: 'Chat with hermes',
   speakAs: 'Speak as',
   somebodyElse: 'Somebody else…',
   theirName: 'Name',

@@ -15,7 +15,7 @@ export function consoleStorage(store: Store): ConsoleStorage {
   return {
     addChannels: (channels, at) =>
       store.transact(async (tx) => {
-        for (const [index, channel] of channels.entries()) await upsertChannel(tx, { ...channel, created_at: at + index });
+        for (const [index, channel] of channels.entries()) await upsertChannel(tx, { ...channel, created_at: at - channels.length + index });
       }),
     channels: () => db.selectFrom('console_channels').select(['id', 'name']).orderBy('created_at').orderBy('id').limit(mostChannels).execute(),
     add: (message) =>

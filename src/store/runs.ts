@@ -45,7 +45,7 @@ export async function readRun(db: Reader, id: string): Promise<RunRow | undefine
 
 /** Runs of a conversation that have not ended, oldest first. */
 export async function activeRuns(db: Reader, conversationId: string): Promise<RunRow[]> {
-  return db.selectFrom('runs').selectAll().where('conversation_id', '=', conversationId).where('status', 'in', activeStatuses).orderBy('position').execute();
+  return db.selectFrom('runs').selectAll().where('conversation_id', '=', conversationId).where(sql<boolean>`status in ('queued', 'running', 'suspended')`).orderBy('position').execute();
 }
 
 export async function runOfMessage(db: Reader, messageKey: string): Promise<RunRow | undefined> {
@@ -151,16 +151,4 @@ export async function heartbeat(tx: Tx, owner: string, leaseUntil: number): Prom
 
 export async function setDelivery(tx: Tx, id: string, delivery: 'delivered' | 'failed' | 'unknown'): Promise<void> {
   await tx.updateTable('runs').set({ delivery }).where('id', '=', id).execute();
-}
-
-/** Queued runs of a person in a conversation. */
-export async function countQueued(db: Reader, conversationId: string, asker: string): Promise<number> {
-  const row = await db
-    .selectFrom('runs')
-    .select((eb) => eb.fn.countAll<number>().as('n'))
-    .where('conversation_id', '=', conversationId)
-    .where('asker', '=', asker)
-    .where('status', '=', 'queued')
-    .executeTakeFirstOrThrow();
-  return Number(row.n);
 }

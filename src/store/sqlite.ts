@@ -59,13 +59,13 @@ class Turns {
  * What all connections of a driver share. The turn on the handle is held for one query, or from `begin` to the end of a transaction, but not while
  * another process is waited for: reads go on meanwhile. The writers' turn is held through that wait too, so that transactions keep their order.
  */
-type Shared = { readonly settings: SqliteSettings; readonly statements: Map<string, SqliteDatabase.Statement>; readonly handleTurns: Turns; readonly writerTurns: Turns };
+type Shared = { readonly settings: SqliteSettings; readonly statements: Map<string, SqliteDatabase.Statement>; readonly handleTurns: Turns; readonly writerTurns: Turns; synchronous: 'FULL' | 'NORMAL' | undefined };
 
 class SingleHandleDriver implements Driver {
   private readonly shared: Shared;
 
   constructor(settings: SqliteSettings) {
-    this.shared = { settings, statements: new Map(), handleTurns: new Turns(), writerTurns: new Turns() };
+    this.shared = { settings, statements: new Map(), handleTurns: new Turns(), writerTurns: new Turns(), synchronous: undefined };
   }
 
   async init(): Promise<void> {}
@@ -135,7 +135,7 @@ class SqliteConnection implements DatabaseConnection {
       await retrying(settings, deadline, async () => {
         await handleTurns.take();
         try {
-          settings.handle.pragma(`synchronous = ${durable ? 'FULL' : 'NORMAL'}`);
+          this.raiseOrLower(durable ? 'FULL' : 'NORMAL');
           settings.handle.exec('begin immediate');
         } catch (error) {
           handleTurns.give();
@@ -169,6 +169,13 @@ class SqliteConnection implements DatabaseConnection {
     this.inTransaction = false;
     this.shared.handleTurns.give();
     this.shared.writerTurns.give();
+  }
+
+  /** Asked of SQLite only when it changes. */
+  private raiseOrLower(synchronous: Shared['synchronous']): void {
+    if (this.shared.synchronous === synchronous) return;
+    this.shared.settings.handle.pragma(`synchronous = ${synchronous}`);
+    this.shared.synchronous = synchronous;
   }
 
   private run<R>(query: CompiledQuery): QueryResult<R> {

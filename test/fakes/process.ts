@@ -6,7 +6,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-export type Line = { readonly key: string; readonly thread: string; readonly user: string; readonly text: string; readonly at: string; readonly buttons?: readonly { readonly interactionId: string; readonly choice: string; readonly label: string }[] };
+export type Line = {
+  readonly key: string;
+  readonly thread: string;
+  readonly user: string;
+  readonly text: string;
+  readonly at: string;
+  readonly buttons?: readonly { readonly interactionId: string; readonly choice: string; readonly label: string }[];
+};
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 
@@ -28,7 +35,11 @@ export class HermesProcess {
 
   static async start(options: { data: string; env?: Record<string, string>; args?: string[] }): Promise<HermesProcess> {
     const { PATH = '', HOME = '' } = process.env;
-    const child = spawn(process.execPath, [join(root, 'bin/hermes.js'), 'start', '--port', '0', ...(options.args ?? [])], { cwd: options.data, env: { PATH, HOME, HERMES_DATA_DIR: options.data, ...options.env }, stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(process.execPath, [join(root, 'bin/hermes.js'), 'start', '--port', '0', ...(options.args ?? [])], {
+      cwd: options.data,
+      env: { PATH, HOME, HERMES_DATA_DIR: options.data, ...options.env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
     const output: string[] = [];
     const address = await new Promise<string>((resolve, reject) => {
       const read = (chunk: Buffer) => {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { z } from 'zod';
 import type { Capabilities, IncomingEvent, Receipt } from '../../src/adapters/types.ts';
-import type { ModelPort, ModelReply } from '../../src/agent/model.ts';
+import { createModel, type ModelPort, type ModelReply } from '../../src/agent/model.ts';
 import type { ModelRequest } from '../../src/agent/prompt.ts';
 import { type Clock, systemClock } from '../../src/clock.ts';
 import { type Config, parseConfig } from '../../src/config.ts';
@@ -15,6 +15,7 @@ import { type CommitHook, openStore, type Store } from '../../src/store/store.ts
 import { clarify } from '../../src/tools/clarify.ts';
 import { sendGroupMessage } from '../../src/tools/send-group-message.ts';
 import type { AnyTool, ToolDefinition } from '../../src/tools/types.ts';
+import type { FakeLlm } from './llm.ts';
 import { type FakeConnection, FakePlatform } from './platform.ts';
 
 /** One reply of the model, or what it throws. */
@@ -22,7 +23,9 @@ export type Scripted = { readonly text: string } | { readonly calls: readonly { 
 export type Script = (request: ModelRequest, count: number, signal: AbortSignal) => Scripted | Promise<Scripted>;
 
 export type TeamOptions = {
-  readonly script: Script;
+  readonly script?: Script;
+  /** In place of a script: the product's own client asks this server over HTTP. */
+  readonly llm?: FakeLlm;
   readonly clock?: Clock;
   readonly config?: string;
   readonly tools?: readonly AnyTool[];
@@ -91,7 +94,7 @@ export class Team {
     const connection = this.platform.connect();
     const log = createLog({ level: 'warn', redact: (text) => text, write: (line) => void this.logged.push(line) });
     const tools: AnyTool[] = [clarify, sendGroupMessage, ...(this.options.tools ?? [])].filter((tool) => tool.level !== 2 || config.tools.level2.includes(tool.name));
-    const hermes = createHermes({ config, clock, log, store, tools, prompts, adapters: [connection.adapter], alone: true, random: this.random, model: this.model(connection) });
+    const hermes = createHermes({ config, clock, log, store, tools, prompts, adapters: [connection.adapter], alone: true, random: this.random, model: this.model() });
     this.running = { hermes, store, connection };
     await hermes.start();
   }
@@ -103,11 +106,14 @@ export class Team {
     return this.seed / 2_147_483_647;
   };
 
-  private model(_connection: FakeConnection): ModelPort {
+  private model(): ModelPort {
+    const { script, llm } = this.options;
+    if (llm) return createModel({ baseUrl: llm.url, apiKey: 'test', model: 'fake-model', temperature: 0.2, maxTokens: 1000, timeoutMs: 120_000, extraParams: {}, clock: this.clock });
     return {
       complete: async (request, signal) => {
         this.requests.push(request);
-        const reply = await raceAbort(Promise.resolve(this.options.script(request, this.requests.length, signal)), signal);
+        if (!script) throw new Error('neither a script nor a model server');
+        const reply = await raceAbort(Promise.resolve(script(request, this.requests.length, signal)), signal);
         if (reply instanceof ModelError) throw reply;
         const base = { finish: 'stop', usage: { inputTokens: 10, outputTokens: 5 }, model: 'scripted' };
         if ('text' in reply) return { ...base, text: reply.text, calls: [] } satisfies ModelReply;
@@ -152,16 +158,17 @@ export class Team {
     void running.hermes.stop(0).catch(() => {});
   }
 
-  async stop(): Promise<void> {
+  /** As SIGTERM does it: runs may finish for so long. */
+  async stop(drainMs = 5000): Promise<void> {
     const running = this.running;
-    this.running = undefined;
     if (!running) return;
-    await running.hermes.stop(5000);
+    await running.hermes.stop(drainMs);
+    this.running = undefined;
     await running.store.close();
   }
 
   async end(): Promise<void> {
-    await this.stop();
+    await this.kill();
     rmSync(this.folder, { recursive: true, force: true });
   }
 }

@@ -123,6 +123,7 @@ function threadNode(id) {
     form.hidden = !shown;
     open.hidden = shown;
     (shown ? form.querySelector('textarea') : open).focus();
+    if (shown) form.scrollIntoView({ block: 'nearest' });
   };
   form.hidden = true;
   node.append(el('div', { class: 'below' }, open, form));

@@ -60,9 +60,11 @@ function tables(dialect: DialectName): string[] {
 
 const indexes = [
   `create unique index runs_one_running_per_lane on runs (lane) where status = 'running'`,
+  // What is at work is little beside what has ended, so it has indexes of its own; queries must name the statuses literally to use them.
+  `create index runs_queued on runs (lane, position) where status = 'queued'`,
+  `create index runs_active on runs (conversation_id, position) where status in ('queued', 'running', 'suspended')`,
   'create index runs_by_status on runs (status, position)',
-  'create index runs_by_lane on runs (lane, status, position)',
-  'create index runs_by_conversation on runs (conversation_id, status, position)',
+  'create index runs_by_conversation on runs (conversation_id, position)',
   'create index runs_by_message on runs (message_key)',
   'create index inbox_by_time on inbox (received_at)',
   `create unique index interactions_open_codes on interactions (platform, tenant, code) where resolved_at is null`,
@@ -71,7 +73,7 @@ const indexes = [
   'create index interactions_by_run on interactions (run_id, resolved_at)',
   'create index interactions_by_expiry on interactions (resolved_at, expires_at)',
   'create index interactions_by_reminder on interactions (resolved_at, remind_at)',
-  'create index outbox_by_conversation on outbox (state, conversation_id, id)',
+  `create index outbox_due on outbox (conversation_id, id) where state = 'due'`,
   'create index outbox_by_run on outbox (run_id, state)',
   'create index outbox_by_interaction on outbox (interaction_id)',
   'create index audit_by_run on audit (run_id, id)',
