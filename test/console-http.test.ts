@@ -152,7 +152,9 @@ describe('the record', () => {
     expect(first).toMatchObject({ status: 200, body: { runs: [{ id: 'r_3', status: 'queued', trigger: 'mention', startedAt: null, endedAt: null }, { id: 'r_2' }] } });
     expect(await call('GET', '/api/runs?before=r_2')).toMatchObject({
       status: 200,
-      body: { runs: [{ id: 'r_1', status: 'completed', conversation, place: { platform: 'console', channel: 'ops', thread: 'm1' }, usage: { inputTokens: 100, outputTokens: 20 }, asker: 'console:local:lin', endedAt: '2026-01-05T09:00:00.000Z' }] },
+      body: {
+        runs: [{ id: 'r_1', status: 'completed', conversation, place: { platform: 'console', channel: 'ops', thread: 'm1' }, usage: { inputTokens: 100, outputTokens: 20 }, asker: 'console:local:lin', endedAt: '2026-01-05T09:00:00.000Z' }],
+      },
     });
     expect(await call('GET', '/api/runs?before=2')).toMatchObject({ status: 200, body: { runs: [{ id: 'r_1' }] } });
     expect(await call('GET', '/api/runs?before=r_none')).toMatchObject({ status: 404 });
@@ -180,7 +182,12 @@ describe('the record', () => {
     await fill();
     expect(await call('GET', '/api/interactions?open=true')).toMatchObject({
       status: 200,
-      body: { interactions: [{ id: 'i_2', place: { platform: 'slack' } }, { id: 'i_1', runId: 'r_1', kind: 'approval', code: 'K7QP', state: 'open', question: 'post to all', tool: 'send_group_message', args: { content: 'lunch' }, mayAnswer: { kind: 'asker' }, expiresAt: null }] },
+      body: {
+        interactions: [
+          { id: 'i_2', place: { platform: 'slack' } },
+          { id: 'i_1', runId: 'r_1', kind: 'approval', code: 'K7QP', state: 'open', question: 'post to all', tool: 'send_group_message', args: { content: 'lunch' }, mayAnswer: { kind: 'asker' }, expiresAt: null },
+        ],
+      },
     });
     open.agent.answer = () => ({ state: 'not_entitled', notice: 'This is for lin.' });
     expect(await call('POST', '/api/interactions/i_1', { user: 'zhou', choice: 'approve' })).toEqual({ status: 200, body: { state: 'not_entitled', notice: 'This is for lin.' } });

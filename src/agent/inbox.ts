@@ -123,7 +123,7 @@ async function follow(deps: InboxDeps, taken: Taken, decision: Exclude<Route, { 
     case 'decision':
       return decideByText(deps, taken, decision);
     case 'which_question':
-      return whichQuestion(taken);
+      return whichQuestion(taken, decision.interactionIds);
     case 'answer':
       return answerQuestion(deps, taken, decision);
     case 'join':
@@ -217,8 +217,9 @@ async function decideByText(deps: InboxDeps, taken: Taken, decision: Extract<Rou
   return pressed;
 }
 
-async function whichQuestion(taken: Taken): Promise<Receipt> {
-  const rows = await taken.tx.selectFrom('interactions').select(['code', 'body']).where('conversation_id', '=', taken.conversation.id).where('resolved_at', 'is', null).where('kind', '=', 'clarify').orderBy('created_at').execute();
+/** Names the questions to this person; others in the thread are none of their business. */
+async function whichQuestion(taken: Taken, ids: readonly string[]): Promise<Receipt> {
+  const rows = await taken.tx.selectFrom('interactions').select(['code', 'body']).where('id', 'in', ids).orderBy('created_at').orderBy('id').execute();
   const list = rows.map((row) => `- \`${row.code}\` ${(JSON.parse(row.body) as { question: string }).question}`).join('\n');
   return say(taken, 'answered', 'which_question', taken.texts.whichQuestion(list));
 }

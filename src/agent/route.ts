@@ -29,7 +29,7 @@ export type Route =
   | { readonly to: 'command'; readonly command: Command }
   | { readonly to: 'decision'; readonly choice: 'approve' | 'deny'; readonly code: string; readonly reason: string }
   | { readonly to: 'answer'; readonly interactionId: string; readonly text: string }
-  | { readonly to: 'which_question' }
+  | { readonly to: 'which_question'; readonly interactionIds: readonly string[] }
   | { readonly to: 'join'; readonly runId: string }
   | { readonly to: 'start' }
   | { readonly to: 'help' }
@@ -97,7 +97,7 @@ function answerIn(text: string, facts: RouteFacts): Route | undefined {
   if (byCode) return answered(byCode, coded[2] ?? '');
   const [only] = answerable;
   if (answerable.length === 1 && only) return answered(only, text);
-  return { to: 'which_question' };
+  return { to: 'which_question', interactionIds: answerable.map((q) => q.id) };
 }
 
 function answered(question: RouteFacts['answerable'][number], text: string): Route {

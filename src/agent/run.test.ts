@@ -254,7 +254,9 @@ describe('messages', () => {
   it('that come when only the last reply may follow are not taken: nothing could be done for them', () => {
     const add = { kind: 'add_message' as const, messageKey: 'm2', content };
     given(started(), gathered(), requested(1, true)).when(add).then();
-    given(...calling('which1'), toolFinished('which1', failure('no_answer'), 0)).when(add).then();
+    given(...calling('which1'), toolFinished('which1', failure('no_answer'), 0))
+      .when(add)
+      .then();
     expect(given(started(), gathered(), requested(1)).when(add).result).toHaveLength(1);
   });
 

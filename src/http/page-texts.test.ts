@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { pageTexts } from './page-texts.ts';
 
-const leaves = (value: object): [string, unknown][] => Object.entries(value).flatMap(([key, item]) => (typeof item === 'object' && item !== null ? leaves(item).map(([inner, leaf]): [string, unknown] => [`${key}.${inner}`, leaf]) : [[key, item]]));
+const leaves = (value: object): [string, unknown][] =>
+  Object.entries(value).flatMap(([key, item]) => (typeof item === 'object' && item !== null ? leaves(item).map(([inner, leaf]): [string, unknown] => [`${key}.${inner}`, leaf]) : [[key, item]]));
 
 test('both languages say the same things, in plain text, and keep the same gaps to fill', () => {
   const en = new Map(leaves(pageTexts.en));

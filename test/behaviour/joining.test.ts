@@ -138,7 +138,7 @@ describe('a message that joins', () => {
     last.open({ text: 'Half of it is found.' });
     await until('the call of the second run', () => calls.length === 2);
     expect(await runsOf(team)).toMatchObject([{ status: 'completed' }, { status: 'running' }]);
-    expect(inThread(team, first.place.thread)).toContain('Half of it is found.');
+    await until('the answer of the first run', () => inThread(team, first.place.thread).includes('Half of it is found.'));
   });
 });
 

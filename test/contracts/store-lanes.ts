@@ -4,7 +4,7 @@ import { sql } from 'kysely';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { activeRuns, earlierRuns, heartbeat, listRuns, recoverRuns, releaseRun, requeue, runOfMessage } from '../../src/store/runs.ts';
 import { isUniqueViolation, type Store } from '../../src/store/store.ts';
-import { begun, lin } from '../fakes/runs.ts';
+import { begun } from '../fakes/runs.ts';
 import { claim, type Fixture, move, queued, rowOf } from './store-fixture.ts';
 
 export function lanesContract(fixture: Fixture): void {

@@ -4,6 +4,8 @@ import type { Clock } from '../../src/clock.ts';
 export type FakeClock = Clock & {
   /** Moves time on and fires the timers that fall due on the way, in the order of their due times. */
   advance(ms: number): Promise<void>;
+  /** Time passes while the machine sleeps: no timer fires before the next `advance`. */
+  sleep(ms: number): void;
   /** Timers that are set. */
   pending(): number;
 };
@@ -27,11 +29,14 @@ export function fakeClock(start = Date.parse('2026-01-05T09:00:00Z')): FakeClock
       await settled();
       for (let timer = firstDue(until); timer; timer = firstDue(until)) {
         timers.delete(timer);
-        now = timer.dueAt;
+        now = Math.max(now, timer.dueAt);
         timer.fn();
         await settled();
       }
       now = until;
+    },
+    sleep(ms) {
+      now += ms;
     },
     pending: () => timers.size,
   };

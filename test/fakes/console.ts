@@ -16,7 +16,7 @@ import { type FakeClock, fakeClock } from './clock.ts';
 export type Agent = { readonly events: IncomingEvent[]; answer: (event: IncomingEvent) => Receipt | Promise<Receipt> };
 
 /** Says `accepted` to everything until `answer` is changed. */
-export const agentDouble = (): Agent => ({ events: [], answer: () => ({ state: 'accepted' }) });
+const agentDouble = (): Agent => ({ events: [], answer: () => ({ state: 'accepted' }) });
 
 export const messagesOf = (agent: Agent): IncomingMessage[] => agent.events.filter((event) => event.type === 'message');
 

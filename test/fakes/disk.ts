@@ -5,6 +5,8 @@ import { join } from 'node:path';
 
 export type Mounted = { unmount(): void };
 
+const system = (command: string, args: readonly string[]) => execFileSync(command, args, { stdio: 'ignore' });
+
 /** A file system of its own in `folder`; undefined when this user or machine may not mount. */
 export function mountSmall(folder: string, megabytes: number): Mounted | undefined {
   return mounted(folder, ['-t', 'tmpfs', '-o', `size=${megabytes}m`, 'hermes-test', folder]);
@@ -15,7 +17,7 @@ export function mountReadOnly(folder: string): Mounted | undefined {
   const first = mounted(folder, ['--bind', folder, folder]);
   if (!first) return undefined;
   try {
-    execFileSync('mount', ['-o', 'remount,ro,bind', folder], { stdio: 'ignore' });
+    system('mount', ['-o', 'remount,ro,bind', folder]);
     return first;
   } catch {
     first.unmount();
@@ -26,11 +28,11 @@ export function mountReadOnly(folder: string): Mounted | undefined {
 function mounted(folder: string, args: readonly string[]): Mounted | undefined {
   mkdirSync(folder, { recursive: true });
   try {
-    execFileSync('mount', args, { stdio: 'ignore' });
+    system('mount', args);
   } catch {
     return undefined;
   }
-  return { unmount: () => execFileSync('umount', ['-l', folder]) };
+  return { unmount: () => system('umount', ['-l', folder]) };
 }
 
 /** Takes all space that is left in the folder; answers how to give it back. */

@@ -59,7 +59,7 @@ export const approval = (callId: string, own: Partial<Interaction> = {}): Intera
 export type Given = Step & { readonly at?: number };
 export const at = (seconds: number, step: Step): Given => ({ ...step, at: begun + seconds * 1000 });
 
-export function recorded(steps: readonly Given[]): RecordedStep[] {
+function recorded(steps: readonly Given[]): RecordedStep[] {
   let last = begun - 1000;
   return steps.map((step, index) => {
     last = step.at ?? last + 1000;
@@ -88,8 +88,8 @@ export function given(...steps: readonly Given[]) {
 // ---------------------------------------------------------------- judges
 
 export const runs = (level: Level = 0, retrySafe = true): Verdict => ({ do: 'run', level, retrySafe });
-export const asks = (kind: 'clarify' | 'approval'): Verdict => ({ do: 'ask', kind, level: kind === 'clarify' ? 0 : 2 });
-export const refuses = (content = 'not here'): Verdict => ({ do: 'refuse', level: 0, rule: 'test', result: failure('permission', content) });
+const asks = (kind: 'clarify' | 'approval'): Verdict => ({ do: 'ask', kind, level: kind === 'clarify' ? 0 : 2 });
+const refuses = (content = 'not here'): Verdict => ({ do: 'refuse', level: 0, rule: 'test', result: failure('permission', content) });
 
 const byName: Record<string, Verdict> = { look: runs(), save: runs(1, false), send: asks('approval'), which: asks('clarify'), nope: refuses() };
 
