@@ -9,4 +9,5 @@ const server = createServer((request, response) => {
   request.resume();
   request.on('end', () => response.writeHead(200, { 'content-type': 'text/event-stream' }).end(reply));
 });
+server.keepAliveTimeout = 120_000;
 server.listen(0, '127.0.0.1', () => process.send?.(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`));

@@ -92,7 +92,7 @@ class Delivery {
   private async afterAmbiguity(parts: OutboundMessage[]): Promise<OutboundMessage[] | 'unknown'> {
     const { adapter, row, sent } = this;
     const part = parts[sent.length];
-    if (row.attempt_at === null || !part || this.handleFor(sent.length)) return parts;
+    if (row.attempt_at === null || !part || this.handleFor(sent.length, parts.length)) return parts;
     if (adapter.can.askWhetherSent) {
       const id = await this.ask(part);
       if (id !== undefined) await this.arrived(part, id);
@@ -113,14 +113,16 @@ class Delivery {
     }
   }
 
-  private handleFor(index: number): LiveHandle | undefined {
-    return this.target.handles[index];
+  /** With fewer parts than before the last ones are replaced: that is where the buttons were. */
+  private handleFor(index: number, parts: number): LiveHandle | undefined {
+    const { handles } = this.target;
+    return handles[index + Math.max(0, handles.length - parts)];
   }
 
   private async sendAll(parts: readonly OutboundMessage[]): Promise<Settled> {
     for (let index = this.sent.length; index < parts.length; index++) {
       const part = parts[index] as OutboundMessage;
-      const platformMessageId = await this.send(part, this.handleFor(index));
+      const platformMessageId = await this.send(part, this.handleFor(index, parts.length));
       if (index < parts.length - 1) await this.arrived(part, platformMessageId);
       else this.sent = [...this.sent, { key: part.key, platformMessageId }];
     }

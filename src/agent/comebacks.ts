@@ -13,20 +13,16 @@ export type ComebackDeps = {
   readonly clock: Clock;
   readonly adapterOf: (place: Pick<Place, 'platform' | 'tenant'>) => Adapter | undefined;
   readonly languageFor: (place: Place) => Language;
-  readonly undeliverable: (interactionId: string, reason: string) => Promise<void>;
-  readonly questionDelivered: () => void;
+  /** Its time begins, or nobody will ever see it. */
+  readonly questionSettled: () => void;
   readonly wake: () => void;
 };
 
 export function createComebacks(deps: ComebackDeps): (settled: Settled) => Promise<void> {
   return async (settled) => {
     const { row, state } = settled;
-    if (state === 'sent') {
-      if (row.kind === 'question') deps.questionDelivered();
-      return;
-    }
-    if (state === 'withdrawn') return;
-    if (row.kind === 'question' && row.interaction_id !== null) await deps.undeliverable(row.interaction_id, settled.error ?? 'the platform refused it');
+    if (row.kind === 'question') deps.questionSettled();
+    if (state === 'sent' || state === 'withdrawn') return;
     if (row.kind === 'group_message') await tellRun(deps, settled);
     if (row.kind === 'answer' || row.kind === 'report') await tellAsker(deps, settled);
   };

@@ -15,7 +15,7 @@ import type { Gatherer } from './context.ts';
 import type { ModelPort, ModelReply } from './model.ts';
 import { buildPrompt, type Prompt } from './prompt.ts';
 import { loadRun, type Recording, record } from './recorder.ts';
-import { adopt, evolve, isSuspended, next } from './run.ts';
+import { adopt, evolve, isSuspended, next, withdrawals } from './run.ts';
 import type { Effect, RecordedStep, Run, RunStatus, Step, ToolCall } from './types.ts';
 
 export type DriverDeps = {
@@ -315,6 +315,11 @@ class Planner {
 
   add(step: Step): void {
     if (this.run.ending) return;
+    if (step.type === 'run_failed') for (const withdrawn of withdrawals(this.run, this.at)) this.append(withdrawn);
+    this.append(step);
+  }
+
+  private append(step: Step): void {
     const recorded: RecordedStep = { ...step, seq: this.nextSeq(), at: this.at };
     this.steps.push(step);
     this.run = evolve(this.run, recorded);

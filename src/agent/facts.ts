@@ -1,12 +1,12 @@
 /** What `route` has to know of a message, read in the transaction that takes it. */
 import type { IncomingMessage, LiveHandle, Place } from '../adapters/types.ts';
 import { type Conversation, findConversation, readConversation } from '../store/conversations.ts';
-import { openInteractions } from '../store/interactions.ts';
+import { type InteractionRow, interactionByCode, openInteractions } from '../store/interactions.ts';
 import { findPost, readLive, type SentPart } from '../store/outbox.ts';
 import { activeRuns, type RunRow } from '../store/runs.ts';
 import type { Tx } from '../store/schema.ts';
 import { mayAnswer } from '../tools/policy.ts';
-import type { RouteFacts } from './route.ts';
+import { decisionIn, type RouteFacts, textOf } from './route.ts';
 import type { Interaction, MayAnswer } from './types.ts';
 
 export type FollowUp = RouteFacts['followUp'];
@@ -17,8 +17,10 @@ export async function gatherFacts(tx: Tx, message: IncomingMessage, settings: { 
   const quotedConversation = await conversationOfQuote(tx, message);
   const conversation = quotedConversation ?? (await findConversation(tx, message.place, person));
   const base = { message, threads: settings.threads, followUp: settings.followUp, now: settings.now, mayAsk: settings.mayAsk };
-  if (!conversation) return { conversation, person, place: message.place, route: { ...base, answerable: [], activeHere: false, quotesOwnRun: false } };
+  const isCoded = await namesApproval(tx, message);
+  if (!conversation) return { conversation, person, place: message.place, route: { ...base, answerable: [], decides: isCoded, activeHere: false, quotesOwnRun: false } };
   const active = await activeRuns(tx, conversation.id);
+  const open = (await openInteractions(tx, conversation.id)).filter((row) => mayAnswer(JSON.parse(row.may_answer) as MayAnswer, message.author, active.find((run) => run.id === row.run_id)?.asker ?? ''));
   const own = active.filter((run) => run.asker === message.author.id && run.status !== 'suspended').at(-1);
   const lastAsker = await newestAsker(tx, conversation.id);
   return {
@@ -27,7 +29,8 @@ export async function gatherFacts(tx: Tx, message: IncomingMessage, settings: { 
     place: message.place,
     route: {
       ...base,
-      answerable: await answerable(tx, conversation.id, message, active),
+      answerable: await answerable(tx, message, open),
+      decides: isCoded || open.some((row) => row.kind === 'approval'),
       ...(own ? { ownRun: { id: own.id, messageKeys: own.message_key ? [own.message_key] : [] } } : {}),
       activeHere: active.length > 0,
       quotesOwnRun: own !== undefined && (quotedConversation !== undefined || (await quotes(tx, message, own))),
@@ -58,15 +61,18 @@ async function newestAsker(tx: Tx, conversationId: string): Promise<string | und
   return row?.asker;
 }
 
-/** Open questions that this person may answer in words: those people can see, asked of them. */
-async function answerable(tx: Tx, conversationId: string, message: IncomingMessage, active: readonly RunRow[]): Promise<RouteFacts['answerable']> {
-  const rows = await openInteractions(tx, conversationId);
+/** The message has the form of a decision, and its code is that of an approval. */
+async function namesApproval(tx: Tx, message: IncomingMessage): Promise<boolean> {
+  const decision = decisionIn(textOf(message.content).trim());
+  return decision !== undefined && (await interactionByCode(tx, message.place, decision.code))?.kind === 'approval';
+}
+
+/** Questions that this person may answer in words: those people can see, asked of them. */
+async function answerable(tx: Tx, message: IncomingMessage, open: readonly InteractionRow[]): Promise<RouteFacts['answerable']> {
   const questions: RouteFacts['answerable'][number][] = [];
-  for (const row of rows) {
+  for (const row of open) {
     if (row.kind !== 'clarify' && row.kind !== 'takeover') continue;
     if (row.expires_at !== null && row.expires_at <= Date.parse(message.at)) continue;
-    const asker = active.find((run) => run.id === row.run_id)?.asker ?? '';
-    if (!mayAnswer(JSON.parse(row.may_answer) as MayAnswer, message.author, asker)) continue;
     const { options } = JSON.parse(row.body) as Interaction;
     questions.push({ id: row.id, code: row.code, options, postIds: await postIds(tx, row.id) });
   }

@@ -8,6 +8,8 @@ export type RouteFacts = {
   readonly message: IncomingMessage;
   /** Interactions open in this conversation that this person may answer in words (clarify, takeover). */
   readonly answerable: readonly { readonly id: string; readonly code: string; readonly options: readonly string[]; readonly postIds: readonly string[] }[];
+  /** The code in a written decision is that of an approval, or this person may decide one here: "approve this" among people is none. */
+  readonly decides: boolean;
   /** The person's newest queued or running run here. */
   readonly ownRun?: { readonly id: string; readonly messageKeys: readonly string[] };
   /** Anything of this person, or of anybody, that has not ended here. */
@@ -45,9 +47,10 @@ export function route(facts: RouteFacts): Route {
   const command = commandIn(text, facts);
   if (command) return { to: 'command', command };
   const decision = decisionIn(text);
-  if (decision) return decision;
+  if (decision && facts.decides) return decision;
   const answer = answerIn(text, facts);
   if (answer) return answer;
+  if (decision && isAddressed(message)) return decision;
   const addressesOthers = message.mentions.length > 0 && !message.mentionsBot;
   const addressed = message.mentionsBot || (!addressesOthers && isFollowUp(facts));
   if (!addressed) return ignore(addressesOthers ? 'addresses somebody else' : 'no mention');
@@ -64,6 +67,8 @@ export function textOf(content: IncomingMessage['content']): string {
 
 const isEmpty = (message: IncomingMessage, text: string): boolean => text === '' && message.content.every((part) => part.type === 'text');
 
+const isAddressed = (message: IncomingMessage): boolean => message.mentionsBot || message.place.audience === 'direct';
+
 /** A mention on the main level opens a thread named after itself. */
 function isInsideThread(message: IncomingMessage): boolean {
   return message.place.thread !== '' && !message.key.endsWith(`:${message.place.thread}`);
@@ -71,14 +76,14 @@ function isInsideThread(message: IncomingMessage): boolean {
 
 /** A command without a mention counts only where the bot is at work; "stop" in a talk between people is just a word. */
 function commandIn(text: string, facts: RouteFacts): Command | undefined {
-  const addressed = facts.message.mentionsBot || facts.message.place.audience === 'direct';
+  const addressed = isAddressed(facts.message);
   if (/^(!stop|stop|停|停止)[.!。！]?$/i.test(text)) return addressed || facts.activeHere ? 'stop' : undefined;
   if (/^(help|帮助)[?？]?$/i.test(text) && addressed) return 'help';
   return undefined;
 }
 
 /** Codes have four letters or digits without look-alikes. */
-function decisionIn(text: string): Extract<Route, { to: 'decision' }> | undefined {
+export function decisionIn(text: string): Extract<Route, { to: 'decision' }> | undefined {
   const match = /^(approve|deny|批准|拒绝)[\s:：]+([A-Za-z0-9]{4})(?:[\s,，:：]+(\S[\s\S]*))?$/i.exec(text);
   if (!match) return undefined;
   const [, word = '', code = '', reason = ''] = match;

@@ -271,10 +271,13 @@ function resultOf(interaction: Interaction, outcome: Outcome): ToolResult {
   return { ok: false, error, content: `${subject} ${what}. Nothing was executed. Do not guess an answer; say what was not done and how to ask again.` };
 }
 
-/** An ending takes back everything that is still open. */
 function ending(run: Run, step: NonNullable<Run['ending']>, at: number): Step[] {
-  const withdrawn = run.open.map((o): Step => ({ type: 'interaction_resolved', interactionId: o.interaction.id, outcome: { kind: 'withdrawn', at: isoTime(at) } }));
-  return [...withdrawn, step];
+  return [...withdrawals(run, at), step];
+}
+
+/** An ending takes back everything that is still open. */
+export function withdrawals(run: Run, at: number): Step[] {
+  return run.open.map((o) => ({ type: 'interaction_resolved', interactionId: o.interaction.id, outcome: { kind: 'withdrawn', at: isoTime(at) } }));
 }
 
 const isoTime = (ms: number): string => new Date(ms).toISOString();

@@ -1,15 +1,15 @@
-/** Things that become due by time alone: questions that expire or deserve a reminder. */
+/** Questions whose time is over, that deserve a reminder, or that nobody can see. */
 
 import type { Language, Place } from '../adapters/types.ts';
 import { cardLanguage } from '../agent/press.ts';
 import { loadRun, record } from '../agent/recorder.ts';
 import { decide } from '../agent/run.ts';
 import type { Interaction } from '../agent/types.ts';
-import type { Clock } from '../clock.ts';
+import { type Clock, iso } from '../clock.ts';
 import { messageOf, RunConflictError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { cleanInbox } from '../store/inbox.ts';
-import { dueInteractions, type InteractionRow, nextDueAt, reminded } from '../store/interactions.ts';
+import { dueInteractions, type InteractionRow, nextDueAt, reminded, resolveInteraction, unseenInteractions } from '../store/interactions.ts';
 import { insertOutbox } from '../store/outbox.ts';
 import { requeue } from '../store/runs.ts';
 import type { Store } from '../store/store.ts';
@@ -41,7 +41,7 @@ export class Ticker {
     this.deps = deps;
   }
 
-  /** Something with a time was stored, changed or delivered. */
+  /** A question was delivered, or given up. */
   poke(): void {
     if (this.stopped) return;
     this.again = true;
@@ -52,12 +52,6 @@ export class Ticker {
     this.stopped = true;
     this.cancelTimer();
     await this.ticking;
-  }
-
-  /** What can no longer be delivered to anybody resolves as undeliverable; the model is told. */
-  async undeliverable(interactionId: string, reason: string): Promise<void> {
-    const row = await this.deps.store.db.selectFrom('interactions').selectAll().where('id', '=', interactionId).executeTakeFirst();
-    if (row && row.resolved_at === null) await this.close(row, 'undeliverable', reason);
   }
 
   private async run(): Promise<void> {
@@ -73,6 +67,7 @@ export class Ticker {
     const { store, clock, log } = this.deps;
     let napMs = longestNapMs;
     try {
+      for (const row of await unseenInteractions(store.db)) await this.close(row, 'undeliverable', row.error ?? undefined);
       const due = await dueInteractions(store.db, clock.now());
       for (const row of due.expired) await this.close(row, 'expired');
       for (const row of due.remind) await this.remind(row);
@@ -102,9 +97,9 @@ export class Ticker {
     await store.transact(
       async (tx) => {
         const loaded = row.run_id === null ? undefined : await loadRun(tx, row.run_id);
-        if (!loaded) return;
-        const steps = decide(loaded.run, { kind: 'close_interaction', at, by: product, interactionId: row.id, outcome, ...(reason ? { reason } : {}) });
-        if (steps.length === 0) return;
+        const steps = loaded ? decide(loaded.run, { kind: 'close_interaction', at, by: product, interactionId: row.id, outcome, ...(reason ? { reason } : {}) }) : [];
+        // Its run is gone; left open, it would be due for ever.
+        if (!loaded || steps.length === 0) return resolveInteraction(tx, row.id, { kind: 'withdrawn', at: iso(at) }, at);
         const language = await cardLanguage(this.deps, tx, row, loaded.run);
         await record(tx, store.dialect, { run: loaded.run, conversationId: loaded.row.conversation_id, language, steps, at });
         await requeue(tx, loaded.run.id);
@@ -119,8 +114,7 @@ export class Ticker {
     const at = clock.now();
     await store.transact(async (tx) => {
       const loaded = row.run_id === null ? undefined : await loadRun(tx, row.run_id);
-      await reminded(tx, row.id);
-      if (!loaded) return;
+      if (!(await reminded(tx, row.id)) || !loaded) return;
       const language = await cardLanguage(this.deps, tx, row, loaded.run);
       const texts = textsFor(language);
       const { question, tool } = JSON.parse(row.body) as Interaction;

@@ -58,8 +58,10 @@ export async function resolveInteraction(tx: Tx, id: string, outcome: Outcome, a
     .execute();
 }
 
-export async function reminded(tx: Tx, id: string): Promise<void> {
-  await tx.updateTable('interactions').set({ remind_at: null }).where('id', '=', id).execute();
+/** False when it was reminded before, or resolved meanwhile. */
+export async function reminded(tx: Tx, id: string): Promise<boolean> {
+  const result = await tx.updateTable('interactions').set({ remind_at: null }).where('id', '=', id).where('remind_at', 'is not', null).executeTakeFirst();
+  return result.numUpdatedRows === 1n;
 }
 
 export async function readInteraction(db: Reader, id: string): Promise<InteractionRow | undefined> {
@@ -81,6 +83,21 @@ export async function dueInteractions(db: Reader, now: number, limit = 100): Pro
   const expired = await open().where('expires_at', '<=', now).orderBy('expires_at').execute();
   const remind = await open().where('remind_at', '<=', now).orderBy('remind_at').execute();
   return { expired, remind: remind.filter((row) => !expired.some((e) => e.id === row.id)) };
+}
+
+/** Open ones whose message was given up: nobody can see them. `error` says why. */
+export async function unseenInteractions(db: Reader, limit = 100): Promise<(InteractionRow & { error: string | null })[]> {
+  return db
+    .selectFrom('interactions')
+    .innerJoin('outbox', 'outbox.interaction_id', 'interactions.id')
+    .selectAll('interactions')
+    .select('outbox.error')
+    .where('interactions.resolved_at', 'is', null)
+    .where('interactions.delivered_at', 'is', null)
+    .where('outbox.kind', '=', 'question')
+    .where('outbox.state', 'in', ['failed', 'unknown'])
+    .limit(limit)
+    .execute();
 }
 
 /** When the ticker has to look again; undefined when nothing is due at any time. */

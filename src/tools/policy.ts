@@ -19,7 +19,8 @@ export type PolicyFacts = {
 export function judgeCall(state: CallState, run: Run, facts: PolicyFacts): Verdict {
   const { call } = state;
   const { tool, resolution } = facts;
-  if (!tool || !run.context?.tools.includes(call.name)) return refuse(0, 'unknown_tool', 'not_found', `There is no tool called "${call.name}" here. Available: ${run.context?.tools.join(', ') || 'none'}.`);
+  const others = (run.context?.tools ?? []).filter((name) => name !== call.name);
+  if (!tool || !run.context?.tools.includes(call.name)) return refuse(0, 'unknown_tool', 'not_found', `There is no tool called "${call.name}" here. Available: ${others.join(', ') || 'none'}.`);
   if (call.problem !== undefined) return refuse(0, 'arguments', 'arguments', call.problem);
   if (resolution && !resolution.ok) return { do: 'refuse', level: 0, rule: 'target', result: resolution.result };
   if (tool.asks) return run.trigger.kind === 'command_line' ? refuse(0, 'nobody_to_ask', 'no_answer', 'Nobody can be asked here. Go on with what is known, or say what is missing.') : { do: 'ask', kind: 'clarify', level: 0 };

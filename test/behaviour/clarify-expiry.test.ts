@@ -98,6 +98,18 @@ describe('a question that nobody answers', () => {
     await asked();
     clock.sleep(10 * minute);
     await team.say(lin, '预发', { thread });
+    await until('the answer', () => inThread(team, thread).includes('收到：预发'));
+    await clock.advance(1);
+    await idle(team);
+    expect(await statuses()).toEqual(['completed', 'completed']);
+    expect(inThread(team, thread)).toContain('没有得到回答，所以没有部署。');
+  });
+
+  it('answered in words that were on their way when its time was over is a new request', async () => {
+    await asked();
+    const said = team.platform.say(lin, '预发', { thread });
+    clock.sleep(10 * minute);
+    await team.submit(said);
     await idle(team);
     expect(await statuses()).toEqual(['completed', 'completed']);
     expect(resultsIn(team.requests[1])).toEqual([expect.stringContaining('found no answer in time')]);
@@ -177,7 +189,7 @@ describe('the reminder of an open question', () => {
   });
 
   it('does not come once it is answered, and not for questions of less than an hour', async () => {
-    await asked({ config: twoHours('zh') });
+    await asked({ config: twoHours('zh'), script: (_r, n) => (n === 1 ? { calls: [question] } : { text: '好的。' }) });
     await team.say(lin, '预发', { thread });
     await idle(team);
     await clock.advance(120 * minute);
@@ -242,7 +254,9 @@ describe('a question that does not get through', () => {
 
   it('is told to the model also when the process dies in between', async () => {
     class Killed extends Error {}
-    for (let at = 1, died = true; died; at++) {
+    let at = 0;
+    for (let died = true; died; ) {
+      at += 1;
       died = false;
       team = new Team({ clock: fakeClock(), config: tenMinutes, script: deploys });
       refusesQuestions(team);
@@ -266,5 +280,6 @@ describe('a question that does not get through', () => {
       expect(await statuses()).toEqual(['completed']);
       if (died) await team.end();
     }
+    expect(at).toBeGreaterThan(8);
   });
 });

@@ -83,7 +83,8 @@ function interactionsContract(fixture: Fixture): void {
       expect(await due(begun + hour - 1)).toEqual([[], []]);
       expect(await due(begun + hour)).toEqual([[], ['i1']]);
       expect(await due(begun + 2 * hour), 'no reminder of what has expired').toEqual([['i1'], []]);
-      await store.transact((tx) => reminded(tx, 'i1'));
+      const reminds = () => store.transact((tx) => reminded(tx, 'i1'));
+      expect([await reminds(), await reminds()], 'it comes once, whoever is about to send it').toEqual([true, false]);
       expect(await nextDueAt(store.db)).toBe(begun + 2 * hour);
       expect(await due(begun + 2 * hour - 1)).toEqual([[], []]);
       await resolve(store, 'i1', 'expired');

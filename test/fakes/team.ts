@@ -59,7 +59,8 @@ export class Team {
   readonly logged: string[] = [];
   readonly folder: string;
   readonly clock: Clock;
-  private readonly options: TeamOptions;
+  /** Read at each start, so that a test may change them while the bot is down. */
+  options: TeamOptions;
   private running: { hermes: Hermes; store: Store; connection: FakeConnection } | undefined;
   onCommit: CommitHook | undefined;
 

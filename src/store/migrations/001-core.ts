@@ -71,6 +71,7 @@ const indexes = [
   'create index interactions_by_code on interactions (platform, tenant, code, created_at)',
   'create index interactions_by_conversation on interactions (conversation_id, resolved_at)',
   'create index interactions_by_run on interactions (run_id, resolved_at)',
+  'create index interactions_by_time on interactions (created_at)',
   'create index interactions_by_expiry on interactions (resolved_at, expires_at)',
   'create index interactions_by_reminder on interactions (resolved_at, remind_at)',
   `create index outbox_due on outbox (conversation_id, id) where state = 'due'`,
