@@ -9,7 +9,7 @@ import { backup } from './store/files.ts';
 import { takeLock } from './store/lock.ts';
 import { openExisting, restore } from './store/restore.ts';
 
-const program = new Command('hermes').description('The team\'s agent in group chat.').version(versionOf()).showHelpAfterError();
+const program = new Command('hermes').description("The team's agent in group chat.").version(versionOf()).showHelpAfterError();
 
 program
   .command('start', { isDefault: true })

@@ -13,6 +13,7 @@ import { createProgress } from './agent/progress.ts';
 import { Worker } from './agent/worker.ts';
 import type { Clock } from './clock.ts';
 import type { Config } from './config.ts';
+import { messageOf } from './errors.ts';
 import { createGroups } from './groups.ts';
 import type { Log } from './log.ts';
 import type { Prompts } from './prompts.ts';
@@ -128,7 +129,9 @@ export function createHermes(parts: HermesParts): Hermes {
       outbox.wake();
     },
     async stop(drainMs) {
-      await Promise.all(adapters.map((adapter) => adapter.stop()));
+      // A platform that cannot be left in good order must not keep the runs from being handed back.
+      const left = await Promise.allSettled(adapters.map((adapter) => adapter.stop()));
+      for (const end of left) if (end.status === 'rejected') log.warn({ error: messageOf(end.reason) }, 'a platform could not be left in good order');
       await worker.stop(drainMs);
       await ticker.stop();
       await outbox.stop(flushMs);

@@ -1,13 +1,14 @@
 /** The process: configuration → lock → database → model → agent → adapters → HTTP; stopped in reverse. */
+import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { createModel, type ModelPort } from './agent/model.ts';
 import { createConsole } from './adapters/console/index.ts';
+import { createModel, type ModelPort } from './agent/model.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { type Config, type ConfigSource, loadConfig } from './config.ts';
 import { ConfigError, HermesError } from './errors.ts';
 import { createHermes, type Hermes } from './hermes.ts';
 import { createApp } from './http/app.ts';
-import { listen, type Listening } from './http/listen.ts';
+import { type Listening, listen } from './http/listen.ts';
 import { createLog, type Log } from './log.ts';
 import { loadPrompts } from './prompts.ts';
 import { createRedactor } from './redact.ts';
@@ -31,7 +32,7 @@ export async function runServer(source: ConfigSource): Promise<number> {
   const stopping = new AbortController();
   for (const name of ['SIGTERM', 'SIGINT'] as const) process.on(name, () => (stopping.signal.aborted ? process.exit(1) : stopping.abort(name)));
   try {
-    const config = withDemoGroups(loadConfig(source));
+    const config = withDemoGroups(loadConfig(source), source.env.LC_ALL || source.env.LANG || '');
     const log = createLog({ level: config.logging.level, redact: createRedactor(config.secrets).text });
     const server = await startServer({ config, clock: systemClock, log, say: (line) => console.log(line), signal: stopping.signal });
     if (!server) return 0;
@@ -51,18 +52,24 @@ export async function runServer(source: ConfigSource): Promise<number> {
 export async function startServer(startup: Startup): Promise<Server | undefined> {
   const { config, clock, log, say } = startup;
   mustBeGuarded(config);
-  const lock = await takeLock(config.dataDir, { clock, signal: startup.signal, waiting: () => say(`Another hermes uses ${config.dataDir}; this one stands by and takes over when that one ends. / 另一个 hermes 正在使用 ${config.dataDir}，本进程待命，随后接管。`) });
+  const lock = await takeLock(config.dataDir, {
+    clock,
+    signal: startup.signal,
+    waiting: () => say(`Another hermes uses ${config.dataDir}; this one stands by and takes over when that one ends. / 另一个 hermes 正在使用 ${config.dataDir}，本进程待命，随后接管。`),
+  });
   if (!lock) return undefined;
   const undo: (() => unknown)[] = [() => lock.release()];
   try {
     const store = await openStore({ url: config.databaseUrl, clock, warn: (message) => log.warn({}, message) });
     undo.push(() => store.close());
     const model = await modelFor(config, clock, undo);
-    const { hermes, app } = await assemble({ config, clock, log, store, model });
+    const localToken = randomBytes(24).toString('base64url');
+    const { hermes, app } = await assemble({ config, clock, log, store, model, localToken });
     undo.push(() => hermes.stop(drainMs));
     await hermes.start();
     const listening = await listen(app, config.server);
     undo.push(() => listening.close());
+    lock.announce({ address: addressOf(config, listening), token: localToken });
     announce(startup, listening);
     return { port: listening.port, address: addressOf(config, listening), stop: () => undoAll(undo) };
   } catch (error) {
@@ -75,7 +82,7 @@ async function undoAll(undo: (() => unknown)[]): Promise<void> {
   for (const step of undo.splice(0).reverse()) await step();
 }
 
-async function assemble(parts: { config: Config; clock: Clock; log: Log; store: Store; model: ModelPort }): Promise<{ hermes: Hermes; app: ReturnType<typeof createApp> }> {
+async function assemble(parts: { config: Config; clock: Clock; log: Log; store: Store; model: ModelPort; localToken: string }): Promise<{ hermes: Hermes; app: ReturnType<typeof createApp> }> {
   const { config, clock, log, store } = parts;
   const console_ = createConsole({ storage: consoleStorage(store), clock, channels: config.platforms.console.channels.length > 0 ? config.platforms.console.channels : demoChannels });
   const unknown = unknownTools(builtInTools, config.tools);
@@ -89,6 +96,7 @@ async function assemble(parts: { config: Config; clock: Clock; log: Log; store: 
     store,
     console: console_.server,
     version: versionOf(),
+    localToken: parts.localToken,
     stopRun: (runId, by) => hermes.inbox.stopRun(runId, by),
     ready: () => ({ ok: hermes.problems().length === 0, problems: hermes.problems() }),
     connections: () => hermes.connections(),
@@ -115,10 +123,11 @@ const demoChannels = [
   { id: 'all', name: 'all' },
 ];
 
-/** Without any configuration the confirmation can be tried too: posting to another group is on, and asks. */
-function withDemoGroups(config: Config): Config {
+/** Without any configuration the confirmation can be tried too: posting to another group is on, and asks. The locale of the machine chooses the language. */
+function withDemoGroups(config: Config, locale: string): Config {
   if (!config.demo || config.source !== 'defaults') return config;
-  return { ...config, tools: { ...config.tools, level2: [...new Set([...config.tools.level2, 'send_group_message'])] }, groups: [{ match: '*', sendTo: ['*'] }] };
+  const level2 = [...new Set([...config.tools.level2, 'send_group_message'])];
+  return { ...config, language: locale.startsWith('zh') ? 'zh' : config.language, tools: { ...config.tools, level2 }, groups: [{ match: '*', sendTo: ['*'] }] };
 }
 
 /** Whoever reaches the port may use the console, so it is open to other machines only behind a token. */

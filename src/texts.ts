@@ -35,6 +35,7 @@ export type Texts = {
   readonly tryAgain: string;
   readonly emptyAnswer: string;
   readonly provenance: (asker: string, from: string) => string;
+  readonly directChat: string;
   readonly maybeRepeated: string;
   readonly unknownDelivery: (where: string) => string;
   readonly deliveryFailed: (where: string, reason: string) => string;
@@ -105,6 +106,7 @@ const en: Texts = {
   tryAgain: 'Please try again later, or ask an admin.',
   emptyAnswer: 'I have no answer to this.',
   provenance: (asker, from) => `_Sent by the bot for ${asker}, from ${from}._`,
+  directChat: 'a direct chat',
   maybeRepeated: '_(possibly a repeat: I could not tell whether the first attempt arrived)_',
   unknownDelivery: (where) => `I could not tell whether my message to ${where} arrived, and did not repeat it. Please look there.`,
   deliveryFailed: (where, reason) => `My message for ${where} could not be delivered (${reason}). It is kept in the record.`,
@@ -175,6 +177,7 @@ const zh: Texts = {
   tryAgain: '请稍后再试，或联系管理员。',
   emptyAnswer: '对此我没有答案。',
   provenance: (asker, from) => `_由机器人代 ${asker} 发送，来自 ${from}。_`,
+  directChat: '私聊',
   maybeRepeated: '_（可能是重复消息：无法确认上一次是否送达）_',
   unknownDelivery: (where) => `无法确认发往 ${where} 的消息是否送达，我没有重发，请到那里查看。`,
   deliveryFailed: (where, reason) => `发往 ${where} 的消息未能送达（${reason}），内容已保存在记录中。`,

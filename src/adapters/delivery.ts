@@ -64,6 +64,8 @@ class Delivery {
   private readonly message: OutboundMessage;
   private readonly target: Target;
   private sent: SentPart[];
+  /** A part with the mark of a possible repeat, which may have made it too long for one message. */
+  private marked: OutboundMessage | undefined;
 
   constructor(deps: DeliveryDeps, adapter: Adapter, row: OutboxRow, message: OutboundMessage, target: Target) {
     this.deps = deps;
@@ -92,16 +94,19 @@ class Delivery {
   private async afterAmbiguity(parts: OutboundMessage[]): Promise<OutboundMessage[] | 'unknown'> {
     const { adapter, row, sent } = this;
     const part = parts[sent.length];
-    if (row.attempt_at === null || !part || this.handleFor(sent.length, parts.length)) return parts;
-    if (adapter.can.askWhetherSent) {
+    const isAmbiguous = row.attempt_at !== null;
+    if (!part || this.handleFor(sent.length, parts.length)) return parts;
+    if (adapter.can.askWhetherSent && isAmbiguous) {
       const id = await this.ask(part);
       if (id !== undefined) await this.arrived(part, id);
-      return parts;
     }
-    if (adapter.can.idempotentSend) return parts;
-    if (row.level >= 2 || row.attempts >= 2) return 'unknown';
-    const mark = textsFor(part.language).maybeRepeated;
-    return parts.map((p) => (p === part ? { ...p, markdown: `${p.markdown}\n\n${mark}` } : p));
+    if (adapter.can.askWhetherSent || adapter.can.idempotentSend) return parts;
+    if (isAmbiguous && (row.level >= 2 || row.repeats > 0)) return 'unknown';
+    // The platform may refuse the repeat for a while; what comes in its place is still one.
+    if (!isAmbiguous && row.repeats === 0) return parts;
+    const marked = { ...part, markdown: `${part.markdown}\n\n${textsFor(part.language).maybeRepeated}` };
+    this.marked = marked;
+    return parts.map((p) => (p === part ? marked : p));
   }
 
   private async ask(part: OutboundMessage): Promise<string | undefined> {
@@ -122,7 +127,7 @@ class Delivery {
   private async sendAll(parts: readonly OutboundMessage[]): Promise<Settled> {
     for (let index = this.sent.length; index < parts.length; index++) {
       const part = parts[index] as OutboundMessage;
-      const platformMessageId = await this.send(part, this.handleFor(index, parts.length));
+      const platformMessageId = await this.sendWhole(part, this.handleFor(index, parts.length));
       if (index < parts.length - 1) await this.arrived(part, platformMessageId);
       else this.sent = [...this.sent, { key: part.key, platformMessageId }];
     }
@@ -134,22 +139,34 @@ class Delivery {
     return last === undefined ? settled : { ...settled, platformMessageId: last };
   }
 
+  private async sendWhole(part: OutboundMessage, handle: LiveHandle | undefined): Promise<string> {
+    const [first, ...more] = part === this.marked ? this.adapter.split(part) : [part];
+    let platformMessageId = await this.send(first ?? part, handle);
+    for (const piece of more) platformMessageId = await this.send(piece, undefined);
+    return platformMessageId;
+  }
+
   private async arrived(part: OutboundMessage, platformMessageId: string): Promise<void> {
     const parts = [...this.sent, { key: part.key, platformMessageId }];
     await this.deps.store.transact((tx) => partSent(tx, this.row, parts, this.message.place));
     this.sent = parts;
   }
 
-  /** A card that the platform refuses goes out as its plain text at once; it says everything the buttons say. */
+  /** What the platform refuses is tried in its plainer forms at once: without the controls, whose text says everything they say, and as a post of its own. */
   private async send(part: OutboundMessage, handle: LiveHandle | undefined): Promise<string> {
-    try {
-      return await this.sendOnce(part, handle);
-    } catch (error) {
-      const hasControls = part.buttons !== undefined || part.input !== undefined;
-      if (!(error instanceof PlatformError) || error.outcome !== 'refused' || !hasControls) throw error;
-      const { buttons: _, input: __, ...plain } = part;
-      return this.sendOnce(plain, handle);
+    const { buttons, input, ...plain } = part;
+    const forms = buttons || input ? [part, plain] : [part];
+    for (const place of handle ? [handle, undefined] : [undefined]) {
+      for (const form of forms) {
+        try {
+          return await this.sendOnce(form, place);
+        } catch (error) {
+          const isLast = place === undefined && form === forms.at(-1);
+          if (isLast || !(error instanceof PlatformError) || error.outcome !== 'refused') throw error;
+        }
+      }
     }
+    throw new Error('no form was tried');
   }
 
   private async sendOnce(part: OutboundMessage, handle: LiveHandle | undefined): Promise<string> {

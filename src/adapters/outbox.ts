@@ -16,7 +16,8 @@ export type RunProgress = { readonly runId: string; readonly conversationId: str
 /** How a message fared: settled, or still waiting when the time was up. */
 export type DeliveryReport = { readonly state: Settled['state'] | 'waiting'; readonly platformMessageId?: string; readonly error?: string };
 
-const rowsAtOnce = 50;
+/** Also counts rows that have to wait for their channel. */
+const rowsAtOnce = 200;
 const longestNapMs = 5000;
 const noPlatformMs = 30_000;
 const afterFailureMs = 2000;
@@ -28,6 +29,8 @@ export class Outbox {
   private readonly wanted = new Map<string, RunProgress | { readonly close: true; readonly runId: string; readonly conversationId: string }>();
   private readonly waiters = new Map<string, Set<(report: DeliveryReport) => void>>();
   private readonly channelFreeAt = new Map<string, number>();
+  /** When the first row that waits for its channel may go. */
+  private nextTurnAt: number | undefined;
   private pumping = false;
   private again = false;
   private stopped = false;
@@ -86,7 +89,7 @@ export class Outbox {
   async stop(flushMs: number): Promise<void> {
     this.wake();
     const cancel = this.deps.clock.setTimer(flushMs, () => (this.stopped = true));
-    while (!this.stopped && (this.pumping || this.atWork.size > 0)) await Promise.race([...this.atWork, new Promise((resolve) => setImmediate(resolve))]);
+    while (!this.stopped && (this.pumping || this.atWork.size > 0 || this.nextTurnAt !== undefined)) await Promise.race([...this.atWork, new Promise((resolve) => setImmediate(resolve))]);
     cancel();
     this.stopped = true;
     this.cancelNap();
@@ -101,8 +104,9 @@ export class Outbox {
         await new Promise((resolve) => setImmediate(resolve));
         this.again = false;
         this.cancelNap();
+        this.nextTurnAt = undefined;
         const heads = await dueHeads(this.deps.store.db, this.deps.clock.now(), rowsAtOnce);
-        for (const row of heads) this.begin(row.conversation_id, () => this.deliverRow(row));
+        for (const row of heads) if (this.takesTurn(row)) this.begin(row.conversation_id, () => this.deliverRow(row));
         await this.findStale();
         await this.showWanted();
         await this.nap();
@@ -117,12 +121,15 @@ export class Outbox {
     }
   }
 
-  /** Sleeps until a postponed row is due; what is due already and not yet sent is woken by the delivery it waits for. */
+  /** Sleeps until a postponed row is due, or a channel may be posted to again; what is due already and not yet sent is woken by the delivery it waits for. */
   private async nap(): Promise<void> {
-    const at = await nextAttemptAt(this.deps.store.db);
+    const postponedTo = (await nextAttemptAt(this.deps.store.db)) ?? 0;
     if (this.again) return;
-    const wait = at === undefined ? longestNapMs : at - this.deps.clock.now();
-    this.cancelNap = this.deps.clock.setTimer(wait > 0 ? Math.min(wait, longestNapMs) : longestNapMs, () => this.wake());
+    const now = this.deps.clock.now();
+    for (const [channel, freeAt] of this.channelFreeAt) if (freeAt <= now) this.channelFreeAt.delete(channel);
+    const untilDue = postponedTo > now ? postponedTo - now : longestNapMs;
+    const untilTurn = this.nextTurnAt === undefined ? longestNapMs : Math.max(0, this.nextTurnAt - now);
+    this.cancelNap = this.deps.clock.setTimer(Math.min(untilDue, untilTurn, longestNapMs), () => this.wake());
   }
 
   /** One thing at a time in a conversation. */
@@ -148,7 +155,7 @@ export class Outbox {
   }
 
   private async deliverRow(row: OutboxRow): Promise<void> {
-    const adapter = this.deps.adapterOf({ platform: row.platform as Place['platform'], tenant: row.tenant });
+    const adapter = this.adapterOf(row);
     if (!adapter) {
       await this.deps.store.transact((tx) =>
         tx
@@ -159,19 +166,30 @@ export class Outbox {
       );
       return;
     }
-    await this.pace(adapter, row.channel);
     const settled = await deliver(this.deps, adapter, row);
     if (!settled) return;
     this.tell(row.key, { state: settled.state, ...(settled.platformMessageId ? { platformMessageId: settled.platformMessageId } : {}), ...(settled.error ? { error: settled.error } : {}) });
     await this.deps.settled(settled);
   }
 
-  private async pace(adapter: Adapter, channel: string): Promise<void> {
-    if (adapter.can.paceMs === 0) return;
-    const { clock } = this.deps;
-    const at = Math.max(clock.now(), this.channelFreeAt.get(channel) ?? 0);
-    this.channelFreeAt.set(channel, at + adapter.can.paceMs);
-    if (at > clock.now()) await new Promise<void>((resolve) => clock.setTimer(at - clock.now(), resolve));
+  /** A channel takes one post at a time, so that a question which comes later still goes before the answers that wait. */
+  private takesTurn(row: OutboxRow): boolean {
+    if (this.busy.has(row.conversation_id)) return false;
+    const paceMs = this.adapterOf(row)?.can.paceMs ?? 0;
+    if (paceMs === 0) return true;
+    const now = this.deps.clock.now();
+    const channel = `${row.platform}:${row.tenant}:${row.channel}`;
+    const freeAt = this.channelFreeAt.get(channel) ?? now;
+    if (freeAt > now) {
+      this.nextTurnAt = Math.min(freeAt, this.nextTurnAt ?? freeAt);
+      return false;
+    }
+    this.channelFreeAt.set(channel, now + paceMs);
+    return true;
+  }
+
+  private adapterOf({ platform, tenant }: OutboxRow): Adapter | undefined {
+    return this.deps.adapterOf({ platform: platform as Place['platform'], tenant });
   }
 
   /** Rows that were withdrawn elsewhere are told by `wake` of their writer: the waiter asks again. */

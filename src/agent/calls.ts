@@ -1,7 +1,8 @@
 /** Between the driver and the tools: what each call of a run means now, what the policy says of it, how it is asked about, posted or executed. */
 import type { DeliveryReport } from '../adapters/outbox.ts';
 import type { Adapter, ChannelRef, Language, OutboxDraft, Place } from '../adapters/types.ts';
-import { type Clock, iso } from '../clock.ts';
+import { type Clock, iso, sleep } from '../clock.ts';
+import { HermesError, StoreError } from '../errors.ts';
 import type { AuditEntry } from '../store/audit.ts';
 import { readConversation } from '../store/conversations.ts';
 import type { Store } from '../store/store.ts';
@@ -55,6 +56,8 @@ export type Calls = {
 };
 
 const messageWaitMs = 20_000;
+/** What arguments mean is looked up within this time. */
+const resolveMs = 10_000;
 
 export function createCalls(deps: CallsDeps): Calls {
   const offers = new Map<string, Offer>();
@@ -120,15 +123,36 @@ async function viewOf(deps: CallsDeps, run: Run, options: ViewOptions): Promise<
 
 /** Looked up once per call, and again after each approval: what was approved must still mean the same. */
 async function resolutionOf(deps: CallsDeps, run: Run, state: CallState, options: ViewOptions): Promise<Resolution | undefined> {
-  const tool = deps.registry.get(state.call.name);
-  if (!tool?.resolve || state.call.problem !== undefined) return undefined;
-  const key = `${state.call.id}:${state.approval?.interactionId ?? ''}`;
+  const { call } = state;
+  const tool = deps.registry.get(call.name);
+  if (!tool?.resolve || call.problem !== undefined) return undefined;
+  const key = `${call.id}:${state.approval?.interactionId ?? ''}`;
   const known = options.resolutions.get(key);
   if (known || state.state === 'finished') return known;
-  const context = { ...contextOf(deps, run, state.call, options.language), signal: options.signal };
-  const resolution = await tool.resolve(state.call.args, context);
+  const { resolve } = tool;
+  const context = contextOf(deps, run, state.call, options.language);
+  const resolution = await lookedUp(deps, call.name, options.signal, (signal) => resolve(call.args, { ...context, signal }));
   options.resolutions.set(key, resolution);
   return resolution;
+}
+
+/** A platform that hangs or fails must not take the run with it: the call is refused, and the model reads why. */
+async function lookedUp(deps: CallsDeps, name: string, ended: AbortSignal, resolve: (signal: AbortSignal) => Promise<Resolution>): Promise<Resolution> {
+  const enough = new AbortController();
+  const signal = AbortSignal.any([ended, enough.signal]);
+  const late = sleep(deps.clock, resolveMs, signal).then(() => notLookedUp(name, 'timeout', `within ${resolveMs / 1000} s`));
+  try {
+    return await Promise.race([resolve(signal), late]);
+  } catch (error) {
+    if (error instanceof StoreError) throw error;
+    return notLookedUp(name, 'network', error instanceof HermesError ? `at the moment (${error.code})` : 'at the moment');
+  } finally {
+    enough.abort('enough');
+  }
+}
+
+function notLookedUp(name: string, error: 'timeout' | 'network', when: string): Resolution {
+  return { ok: false, result: { ok: false, error, content: `Not executed: what the arguments of ${name} mean could not be looked up ${when}. Try it once more, or say what was not done.` } };
 }
 
 function contextOf(deps: CallsDeps, run: Run, call: ToolCall, language: Language): Omit<ToolContext, 'signal'> {
@@ -142,7 +166,6 @@ function contextOf(deps: CallsDeps, run: Run, call: ToolCall, language: Language
     language,
     timezone: group.timezone,
     clock: deps.clock,
-    channelName: run.place.channel,
     findChannels: async (nameOrId) => (await adapter?.findChannels?.(nameOrId)) ?? [],
     maySendTo: (channel) => channel.id === run.place.channel || group.maySendTo(channel),
   };

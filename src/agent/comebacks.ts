@@ -6,6 +6,7 @@ import { findOrCreateConversation } from '../store/conversations.ts';
 import { insertOutbox } from '../store/outbox.ts';
 import type { Store } from '../store/store.ts';
 import { type Texts, textsFor } from '../texts.ts';
+import { callKey } from './messages.ts';
 import { loadRun } from './recorder.ts';
 
 export type ComebackDeps = {
@@ -28,11 +29,13 @@ export function createComebacks(deps: ComebackDeps): (settled: Settled) => Promi
   };
 }
 
-/** In the thread of the run, unless the run is at work and reads it as the result of its call. */
+/** In the thread of the run. What the run itself reads as the result of its call needs no second word, except where a person has to look. */
 async function tellRun(deps: ComebackDeps, settled: Settled): Promise<void> {
-  const loaded = settled.row.run_id === null ? undefined : await loadRun(deps.store.db, settled.row.run_id);
-  if (!loaded || (loaded.row.status === 'running' && settled.state !== 'unknown')) return;
-  await post(deps, settled, { conversationId: loaded.row.conversation_id, place: loaded.run.place });
+  const { row, state } = settled;
+  const loaded = row.run_id === null ? undefined : await loadRun(deps.store.db, row.run_id);
+  if (!loaded) return;
+  const wasQueued = loaded.run.results[row.key.slice(callKey(loaded.run.id, '').length)]?.ok === true;
+  if (state === 'unknown' || wasQueued) await post(deps, settled, { conversationId: loaded.row.conversation_id, place: loaded.run.place, language: deps.languageFor(loaded.run.place) });
 }
 
 /** By another way than the one that failed: a direct message. */
@@ -41,18 +44,27 @@ async function tellAsker(deps: ComebackDeps, settled: Settled): Promise<void> {
   if (!loaded) return;
   const direct = deps.adapterOf(loaded.run.place)?.directPlace?.(loaded.run.asker);
   if (!direct || direct.channel === loaded.run.place.channel) return;
-  const conversation = await deps.store.transact((tx) => findOrCreateConversation(tx, direct, deps.clock.now()));
-  await post(deps, settled, { conversationId: conversation.id, place: direct });
+  const { id: conversationId, language } = await deps.store.transact((tx) => findOrCreateConversation(tx, direct, deps.clock.now()));
+  await post(deps, settled, { conversationId, place: direct, language: (language as Language | null) ?? deps.languageFor(loaded.run.place) });
 }
 
-async function post(deps: ComebackDeps, settled: Settled, to: { conversationId: string; place: Place }): Promise<void> {
-  const language = deps.languageFor(to.place);
-  const message: OutboundMessage = { key: `${settled.row.key}/told`, place: to.place, language, markdown: sentence(textsFor(language), settled) };
-  await deps.store.transact((tx) => insertOutbox(tx, { kind: 'notice', message }, to.conversationId, deps.clock.now()));
+type Told = { readonly conversationId: string; readonly place: Place; readonly language: Language };
+
+async function post(deps: ComebackDeps, settled: Settled, { conversationId, place, language }: Told): Promise<void> {
+  const markdown = sentence(textsFor(language), settled, `#${await channelName(deps, settled.row)}`);
+  const message: OutboundMessage = { key: `${settled.row.key}/told`, place, language, markdown };
+  await deps.store.transact((tx) => insertOutbox(tx, { kind: 'notice', message }, conversationId, deps.clock.now()));
   deps.wake();
 }
 
-function sentence(texts: Texts, { row, state, error }: Settled): string {
-  const where = `#${row.channel}`;
+async function channelName(deps: ComebackDeps, { platform, tenant, channel }: Settled['row']): Promise<string> {
+  const found = await deps
+    .adapterOf({ platform: platform as Place['platform'], tenant })
+    ?.findChannels?.(channel)
+    .catch(() => []);
+  return found?.find(({ id }) => id === channel)?.name ?? channel;
+}
+
+function sentence(texts: Texts, { state, error }: Settled, where: string): string {
   return state === 'unknown' ? texts.unknownDelivery(where) : texts.deliveryFailed(where, (error ?? '').split(':')[0] ?? '');
 }

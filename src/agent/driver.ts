@@ -134,7 +134,8 @@ class Driver {
         const plan = await this.plan(this.facts.slice(0, taken));
         await this.commit(plan);
         this.facts = this.facts.slice(taken);
-        for (const launch of plan.launches) launch();
+        // Handed back meanwhile: what was to begin now is left to whoever goes on with the run.
+        if (!this.stop.signal.aborted) for (const launch of plan.launches) launch();
         this.deps.committed();
         return plan.end;
       } catch (error) {
@@ -246,8 +247,17 @@ class Driver {
         this.gathering = false;
         this.arrive(() => clean(step));
       },
-      (error: unknown) => this.broken(error),
+      (error: unknown) => (error instanceof StoreError ? void this.gatherAgain(error) : this.broken(error)),
     );
+  }
+
+  private async gatherAgain(error: StoreError): Promise<void> {
+    try {
+      await this.outage(error);
+    } catch {
+      return; // closed: the next process goes on
+    }
+    if (!this.stop.signal.aborted) this.gather();
   }
 
   private async ask(prompt: Prompt, waitMs: number): Promise<void> {

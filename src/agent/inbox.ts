@@ -16,7 +16,7 @@ import { type FollowUp, gatherFacts } from './facts.ts';
 import { pressInteraction } from './press.ts';
 import { loadRun, record } from './recorder.ts';
 import { type Route, route, textOf } from './route.ts';
-import { decide, emptyRun, isWaitingMessage } from './run.ts';
+import { authorOfWaiting, decide, emptyRun } from './run.ts';
 import type { Limits, Run } from './types.ts';
 
 export type InboxDeps = {
@@ -253,15 +253,17 @@ async function changeRun(deps: InboxDeps, doing: Doing, change: MessageChange, r
   const loaded = await loadRun(doing.tx, runId);
   if (!loaded || loaded.run.ending) return undefined;
   const { run } = loaded;
-  const waiting = isWaitingMessage(run, change.of);
+  const isWaiting = authorOfWaiting(run, change.of) !== undefined;
   const isTrigger = run.trigger.kind === 'mention' && run.trigger.messageKey === change.of;
-  if (change.kind === 'edited' && waiting && change.content) {
-    const steps = decide(run, { kind: 'edit', at: doing.at, by: change.by, messageKey: change.of, content: change.content });
+  const content = change.kind === 'edited' ? change.content : isTrigger ? undefined : [];
+  if (isWaiting && content) {
+    const steps = decide(run, { kind: 'edit', at: doing.at, by: change.by, messageKey: change.of, content });
+    if (steps.length === 0) return undefined;
     await record(doing.tx, deps.store.dialect, { run, conversationId: loaded.row.conversation_id, language: deps.languageFor(run.place), steps, at: doing.at });
     doing.moved.push(runId);
-    return 'replaced';
+    return change.kind === 'edited' ? 'replaced' : 'taken back';
   }
-  const suppress = change.kind === 'deleted' ? deps.onDelete === 'suppress' || waiting : deps.onEdit === 'suppress';
+  const suppress = change.kind === 'deleted' ? deps.onDelete === 'suppress' || isWaiting : deps.onEdit === 'suppress';
   if (!isTrigger || !suppress) return undefined;
   await cancelRun(deps, doing, runId, change.by, undefined, 'withdrawn');
   return 'cancelled';

@@ -91,7 +91,7 @@ function approvalText(interaction: Interaction, asker: PersonRef, language: Lang
     who: whoMayAnswer(interaction.mayAnswer, asker, language),
     within: texts.duration(interaction.expiresInMs),
   });
-  return hasInvisible(args) ? `${text}\n\n${texts.invisibleWarning}` : text;
+  return hasInvisible(args + interaction.question) ? `${text}\n\n${texts.invisibleWarning}` : text;
 }
 
 function argumentLines(args: unknown): string {

@@ -26,7 +26,7 @@ import {
   turn,
   wei,
 } from '../../test/fakes/runs.ts';
-import { adopt, decide, emptyRun, isSuspended, isWaitingMessage, optionMeant } from './run.ts';
+import { adopt, authorOfWaiting, decide, emptyRun, isSuspended, optionMeant } from './run.ts';
 import type { Outcome, Step } from './types.ts';
 
 const hour = 3_600_000;
@@ -238,7 +238,7 @@ describe('messages', () => {
     const steps = [started(), gathered(), requested(), said('m2', 'second'), said('m3', 'third')];
     expect(given(...steps).when({ kind: 'edit', messageKey: 'm2', content }).result).toHaveLength(1);
     expect(wordsOf(...steps, said('m2', 'second, mended'))).toEqual(['question', 'second, mended', 'third']);
-    expect(isWaitingMessage(runOf(...steps, replied('a'), requested()), 'm2')).toBe(false);
+    expect(authorOfWaiting(runOf(...steps, replied('a'), requested()), 'm2')).toBeUndefined();
   });
 
   it('a message that joins is held until the next request, never between a call and its result', () => {

@@ -163,9 +163,12 @@ function added(run: Run, step: Extract<RecordedStep, { type: 'message_added' }>)
   const entry = { kind: 'person' as const, messageKey: step.messageKey, by: step.by, content: step.content };
   const replaces = (e: { kind: string; messageKey?: string }) => e.kind === 'person' && e.messageKey === step.messageKey;
   if (!run.context && run.transcript.some(replaces)) return { ...run, transcript: run.transcript.map((e) => (replaces(e) ? entry : e)) };
-  if (run.held.some(replaces)) return { ...run, held: run.held.map((e) => (replaces(e) ? entry : e)) };
+  if (run.held.some(replaces)) return { ...run, held: run.held.flatMap((e) => (replaces(e) ? takenAs(entry) : e)) };
   return { ...run, held: [...run.held, entry] };
 }
+
+/** A message that was deleted comes without content. */
+const takenAs = (entry: Run['held'][number]): Run['held'] => (entry.content.length === 0 ? [] : [entry]);
 
 /** What a process does with a run that another one drove: calls and requests in flight there are nobody's now. */
 export function adopt(run: Run): Run {
@@ -189,7 +192,7 @@ export function decide(run: Run, command: Command): Step[] {
     case 'add_message':
       return takesNoMore(run) ? [] : [{ type: 'message_added', messageKey: command.messageKey, by: command.by, content: command.content }];
     case 'edit':
-      return isWaitingMessage(run, command.messageKey) ? [{ type: 'message_added', messageKey: command.messageKey, by: command.by, content: command.content }] : [];
+      return mayEdit(run, command) ? [{ type: 'message_added', messageKey: command.messageKey, by: command.by, content: command.content }] : [];
     case 'cancel':
       return ending(run, { type: 'run_cancelled', by: command.by, reason: command.reason }, command.at);
   }
@@ -200,10 +203,17 @@ function takesNoMore(run: Run): boolean {
   return run.unanswered || run.request?.last === true;
 }
 
-/** True while no request has carried this message: an edit may still replace it. */
-export function isWaitingMessage(run: Run, messageKey: string): boolean {
-  if (run.held.some((entry) => entry.messageKey === messageKey)) return true;
-  return !run.context && run.trigger.kind === 'mention' && run.trigger.messageKey === messageKey;
+/** Who wrote it, while no request has carried this message: an edit may still replace it. */
+export function authorOfWaiting(run: Run, messageKey: string): string | undefined {
+  const held = run.held.find((entry) => entry.messageKey === messageKey);
+  if (held) return held.by.id;
+  return !run.context && run.trigger.kind === 'mention' && run.trigger.messageKey === messageKey ? run.asker.id : undefined;
+}
+
+/** Only its author puts other words into a message; others may at most take it away. */
+function mayEdit(run: Run, { messageKey, content, by }: Extract<Command, { kind: 'edit' }>): boolean {
+  const author = authorOfWaiting(run, messageKey);
+  return author !== undefined && (author === by.id || content.length === 0);
 }
 
 function resolve(run: Run, command: Extract<Command, { kind: 'resolve' }>): Step[] {

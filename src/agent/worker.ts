@@ -126,7 +126,8 @@ export class Worker {
   private async beat(owner: string, now: number): Promise<void> {
     const { store } = this.deps;
     const held = await store.db.selectFrom('runs').select('id').where('status', '=', 'running').execute();
-    if (held.length === 0) return;
+    // A run of ours that somebody else ended is running no more, but its driver has to be told.
+    if (held.length === 0 && this.active.size === 0) return;
     await store.transact(async (tx) => {
       const before = [...this.active.keys()];
       const mine = await heartbeat(tx, owner, now + leaseMs);

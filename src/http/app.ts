@@ -22,7 +22,7 @@ export function createApp(deps: HttpDeps): Hono {
     const wanted = c.req.query('lang');
     return wanted === 'zh' || wanted === 'en' ? wanted : deps.config.language;
   };
-  app.use(safeHeaders, guard(token), bodyLimit({ maxSize: longestBody, onError: tooLarge }));
+  app.use(safeHeaders, guard(token, deps.localToken), bodyLimit({ maxSize: longestBody, onError: tooLarge }));
   app.onError((error, c) => respondWithError(c, error, deps.log));
   app.notFound((c) => (c.req.path.startsWith('/api') ? c.json(errorBody('not_found', `There is no ${c.req.method} ${c.req.path}.`), 404) : c.text('There is nothing here.', 404)));
   healthRoutes(app, deps);

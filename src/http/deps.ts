@@ -13,6 +13,8 @@ export type HttpDeps = {
   readonly store: Store;
   readonly console: ConsoleServer;
   readonly version: string;
+  /** Written beside the lock, for the command line on this machine. */
+  readonly localToken?: string;
   /** `by` is recorded as who stopped it. */
   stopRun(runId: string, by: string): Promise<'stopped' | 'ended' | 'not_found'>;
   /** Everything but the database, which `/ready` asks itself. */

@@ -30,6 +30,7 @@ export async function insertOutbox(tx: Tx, draft: OutboxDraft, conversationId: s
       replaces_key: message.replacesKey ?? null,
       state: 'due',
       attempts: 0,
+      repeats: 0,
       attempt_at: null,
       next_attempt_at: at,
       owner: null,
@@ -66,11 +67,11 @@ export async function outboxOfInteraction(db: Reader, interactionId: string): Pr
   return db.selectFrom('outbox').selectAll().where('interaction_id', '=', interactionId).where('kind', '=', 'question').orderBy('id', 'desc').executeTakeFirst() as Promise<OutboxRow | undefined>;
 }
 
-/** Commits the attempt before the platform is called. False when another process has the row, or it is settled. */
+/** Commits the attempt before the platform is called; one after an attempt without an outcome may be a repeat. False when another process has the row, or it is settled. */
 export async function beginAttempt(tx: Tx, row: OutboxRow, claim: { owner: string; now: number; leaseMs: number }): Promise<boolean> {
   const result = await tx
     .updateTable('outbox')
-    .set({ attempts: row.attempts + 1, attempt_at: claim.now, owner: claim.owner, lease_until: claim.now + claim.leaseMs })
+    .set({ attempts: row.attempts + 1, repeats: row.repeats + (row.attempt_at === null ? 0 : 1), attempt_at: claim.now, owner: claim.owner, lease_until: claim.now + claim.leaseMs })
     .where('id', '=', row.id)
     .where('state', '=', 'due')
     .where('attempts', '=', row.attempts)
@@ -82,7 +83,7 @@ export async function beginAttempt(tx: Tx, row: OutboxRow, claim: { owner: strin
 export async function partSent(tx: Tx, row: OutboxRow, parts: readonly SentPart[], place: Place): Promise<void> {
   await tx
     .updateTable('outbox')
-    .set({ parts: JSON.stringify(parts) })
+    .set({ parts: JSON.stringify(parts), repeats: 0 })
     .where('id', '=', row.id)
     .execute();
   const last = parts.at(-1);

@@ -80,6 +80,7 @@ export type OutboxTable = {
   replaces_key: string | null;
   state: string;
   attempts: number;
+  repeats: number;
   attempt_at: number | null;
   next_attempt_at: number;
   owner: string | null;

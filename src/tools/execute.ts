@@ -18,6 +18,8 @@ export async function runTool(execution: Execution): Promise<{ result: ToolResul
 }
 
 async function bounded({ tool, args, resolved, context, signal, timeoutMs, clock }: Execution): Promise<ToolResult> {
+  const stopped: ToolResult = { ok: false, error: 'business', content: 'Stopped.' };
+  if (signal.aborted) return stopped;
   const stop = new AbortController();
   const onAbort = () => stop.abort(signal.reason);
   signal.addEventListener('abort', onAbort, { once: true });
@@ -29,7 +31,7 @@ async function bounded({ tool, args, resolved, context, signal, timeoutMs, clock
     });
   });
   const aborted = new Promise<ToolResult>((resolve) => {
-    stop.signal.addEventListener('abort', () => signal.aborted && resolve({ ok: false, error: 'business', content: 'Stopped.' }), { once: true });
+    stop.signal.addEventListener('abort', () => signal.aborted && resolve(stopped), { once: true });
   });
   try {
     return await Promise.race([started({ tool, args, resolved, context: { ...context, signal: stop.signal } }), timeout, aborted]);

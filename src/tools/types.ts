@@ -20,8 +20,6 @@ export type ToolContext = {
   readonly timezone: string;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** What people call the channel the run belongs to. */
-  readonly channelName: string;
   /** Channels of the asker's own platform and tenant with this name or id that the bot is in. */
   findChannels(nameOrId: string): Promise<readonly ChannelRef[]>;
   /** What `send_to` of the asking group allows as a target, the own channel included. */

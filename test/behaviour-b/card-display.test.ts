@@ -79,17 +79,18 @@ describe('a long text', () => {
     expect(team.platform.texts('C_OPS').join('\n')).toContain('✘ Denied by 林一 (lin)');
   });
 
-  it('leaves no part with buttons behind when the receipt is shorter than the card', async () => {
-    team = new Team({ clock, config: config('en'), can: { lengthLimit: 400 }, script: inTurn(send('all', 'x'.repeat(150)), { text: 'Finished.' }) });
-    await team.start();
+  it('leaves no part with buttons behind when the receipt needs fewer parts than the card', async () => {
+    const whole = await cardFor(send('all', 'Hi.'));
+    const receipt = `${whole.text.slice(0, whole.text.indexOf('\n\nOr write'))}\n\n✔ Approved by 林一 (lin)`;
+    await team.end();
+    team = await Team.start({ clock, config: config('en'), can: { lengthLimit: receipt.length }, script: inTurn(send('all', 'Hi.'), { text: 'Finished.' }) });
     await team.say(lin, 'do it');
-    const parts = await until('two parts', () => (team.platform.ours('C_OPS').length === 2 ? team.platform.ours('C_OPS') : undefined));
-    const carrier = parts[1];
-    expect(carrier?.text.length).toBeLessThan(60);
-    await pressOn(team, carrier, 'approve', lin);
+    const [first, second] = await until('two parts', () => (team.platform.ours('C_OPS').length === 2 ? team.platform.ours('C_OPS') : undefined));
+    expect(second?.text).toMatch(/^Or write/);
+    await pressOn(team, second, 'approve', lin);
     await idle(team);
-    expect(team.platform.ours('C_OPS').filter((m) => m.buttons)).toEqual([]);
-    expect(carrier?.text).not.toContain('approve');
+    expect(first).toMatchObject({ buttons: undefined });
+    expect(second).toMatchObject({ buttons: undefined, text: expect.stringMatching(/✔ Approved by 林一 \(lin\)$/) });
   });
 });
 

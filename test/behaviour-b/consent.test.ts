@@ -141,25 +141,6 @@ describe('one reply with calls of both kinds', () => {
   });
 });
 
-describe('two cards open at once', () => {
-  it('carry different codes, and each button decides its own call', async () => {
-    team = await start(inTurn(purge('one', 'two'), { text: 'Finished.' }));
-    await ask();
-    const [first, second] = [await cardOf(team, 1), await cardOf(team, 2)];
-    expect(first.text).toContain('- table: one');
-    expect(new Set((await interactionsOf(team)).map((row) => row.code)).size).toBe(2);
-    await pressOn(team, second, 'approve', lin);
-    await until('the second call', () => purged.length === 1);
-    await clock.advance(1000);
-    expect({ purged, requests: team.requests.length, buttons: first.buttons?.length }).toEqual({ purged: ['two'], requests: 1, buttons: 2 });
-    expect(second.text).toContain('✔ Approved');
-    await pressOn(team, first, 'deny', lin);
-    await idle(team);
-    expect(purged).toEqual(['two']);
-    expect(resultsIn(team.requests.at(-1))).toEqual([expect.stringContaining('declined'), 'Purged two.']);
-  });
-});
-
 describe('an approval', () => {
   it('of a target that means something else by now is asked for again, and only the new one counts', async () => {
     team = await Team.start({ clock, script: inTurn({ calls: [{ name: 'send_group_message', args: { group_name: 'all', content: 'Lunch is here.' } }] }, { text: 'Sent.' }) });

@@ -17,7 +17,7 @@ export const inTurn =
   (_request, count) =>
     replies[Math.min(count, replies.length) - 1] as Scripted;
 
-export const codeOn = (card: Posted | undefined): string => /code `([0-9A-Z]{4})`|编号 `([0-9A-Z]{4})`/.exec(card?.original ?? '')?.slice(1).find(Boolean) ?? '';
+export const codeOn = (card: Posted | undefined): string => /(?:code|编号) `([0-9A-Z]{4})`/.exec(card?.text ?? '')?.[1] ?? '';
 
 /** The buttons that a posted card shows now. */
 export function buttonOn(card: Posted | undefined, choice: string): { interactionId: string; choice: string } {
@@ -28,8 +28,8 @@ export function buttonOn(card: Posted | undefined, choice: string): { interactio
 
 export const pressOn = (team: Team, card: Posted | undefined, choice: string, by: Parameters<Team['press']>[2]): Promise<Receipt> => team.press(buttonOn(card, choice).interactionId, choice, by);
 
-/** The n-th card that was ever posted. */
-export const cardOf = (team: Team, n = 1): Promise<Posted> => until(`card ${n}`, () => team.platform.ours().filter((m) => /\*\*(Confirmation needed|需要确认)\*\*/.test(m.original))[n - 1]);
+/** The n-th card that was ever posted, in place of a progress bubble or by itself. */
+export const cardOf = (team: Team, n = 1): Promise<Posted> => until(`card ${n}`, () => team.platform.ours().filter((m) => m.keys.some((key) => key.endsWith('/card')))[n - 1]);
 
 /** Oldest first: what happened, who did it, and what is said of it. */
 export async function auditOf(team: Team): Promise<{ kind: string; actor: string; runId: string | null; subject: string; data: unknown }[]> {

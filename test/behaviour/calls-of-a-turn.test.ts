@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { PlatformError } from '../../src/errors.ts';
 import { type FakeClock, fakeClock } from '../fakes/clock.ts';
 import { purgeTool, Team, until } from '../fakes/team.ts';
 import { found, type HeldCall, heldTool, idle, inThread, lastSaid, lin, postsIn, resultsIn, runsOf, stepsOf, zhou } from './fixtures.ts';
@@ -112,11 +113,27 @@ describe('calls of one turn', () => {
   });
 
   it('with arguments that do not fit get that as their result, and the others run', async () => {
-    await turn(['look', { note: 7 }], ['nothing_like_it', {}], look('c'));
+    await turn(['look', { note: [] }], ['nothing_like_it', {}], look('c'));
     await onlyBegun('c');
     finish('c');
     await idle(team);
     expect(resultsIn(team.requests[1])).toEqual([expect.stringContaining('The arguments do not fit: note'), expect.stringContaining('There is no tool called "nothing_like_it"'), 'result of c']);
+  });
+});
+
+describe('a call whose arguments have to be looked up first', () => {
+  it.each([
+    { problem: 'hangs', resolve: () => new Promise<never>(() => {}), said: 'within 10 s' },
+    { problem: 'fails', resolve: () => Promise.reject(new PlatformError('ratelimited', 'slow down', { outcome: 'retry' })), said: 'at the moment (ratelimited)' },
+  ])('is refused when the look-up $problem, and the model reads why', async ({ resolve, said }) => {
+    const tools = [{ ...heldTool('look', calls), resolve }];
+    team = await Team.start({ clock, tools, script: (request) => (request.messages.some((m) => m.role === 'tool') ? { text: 'Not done.' } : { calls: [{ name: 'look', args: {} }] }) });
+    await team.say(lin, 'go');
+    await until('the request', () => team.requests.length >= 1);
+    await clock.advance(10_000);
+    await idle(team);
+    expect(resultsIn(team.requests[1])).toEqual([`Not executed: what the arguments of look mean could not be looked up ${said}. Try it once more, or say what was not done.`]);
+    expect({ calls, texts: team.platform.texts(), logged: team.logged }).toEqual({ calls: [], texts: ['Not done.'], logged: [] });
   });
 });
 

@@ -148,7 +148,10 @@ describe('after a question without an answer', () => {
   it('nothing that changes something is done on a guess, whatever the model asks for', async () => {
     const purged: string[] = [];
     const saved: HeldCall[] = [];
-    const all = [{ name: 'purge_records', args: { table: 'logs' } }, { name: 'save', args: {} }];
+    const all = [
+      { name: 'purge_records', args: { table: 'logs' } },
+      { name: 'save', args: {} },
+    ];
     await asked({ tools: [purgeTool(purged), heldTool('save', saved, 1)], script: (request) => (request.last ? { calls: all } : { calls: [question] }) });
     await clock.advance(10 * minute);
     await idle(team);

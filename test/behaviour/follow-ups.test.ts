@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type FakeClock, fakeClock } from '../fakes/clock.ts';
 import type { PersonRef } from '../../src/adapters/types.ts';
+import { type FakeClock, fakeClock } from '../fakes/clock.ts';
 import { Team } from '../fakes/team.ts';
 import { idle, lin, saidIn, zhou } from './fixtures.ts';
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type FakeClock, fakeClock } from '../fakes/clock.ts';
-import { startFakeLlm, type ScriptedReply, text } from '../fakes/llm.ts';
+import { type ScriptedReply, startFakeLlm, text } from '../fakes/llm.ts';
 import { type Scripted, Team, until } from '../fakes/team.ts';
 import { type Door, door, idle, inThread, lastSaid, lin, runsOf, zh, zhao, zhou } from './fixtures.ts';
 

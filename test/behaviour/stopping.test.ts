@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { PlatformError } from '../../src/errors.ts';
+import { ModelError, PlatformError } from '../../src/errors.ts';
 import { type FakeClock, fakeClock } from '../fakes/clock.ts';
 import { hang, startFakeLlm, text } from '../fakes/llm.ts';
 import { purgeTool, type Scripted, Team, until } from '../fakes/team.ts';
@@ -107,6 +107,19 @@ describe('stop', () => {
     await llm.close();
   });
 
+  it('while the model is waited for before it is asked again ends the wait', async () => {
+    team = await Team.start({ clock, script: () => new ModelError('rate_limited', 'slow down', { retryable: true, retryAfterMs: 60_000 }) });
+    const asked = team.platform.say(lin, 'one');
+    const { thread } = asked.place;
+    await team.submit(asked);
+    await until('the failed request', async () => (await stepsOf(team)).filter((step) => step.type === 'model_requested').length === 2);
+    await clock.advance(10_000);
+    await team.say(lin, 'stop', { thread });
+    await idle(team);
+    await clock.advance(120_000);
+    expect({ requests: team.requests.length, texts: inThread(team, thread) }).toEqual({ requests: 1, texts: ['Stopped by 林一 (lin). Nothing more will be done for this request.'] });
+  });
+
   it('while the run waits for a decision takes the card back, and a press on it does nothing', async () => {
     const purged: string[] = [];
     team = await Team.start({ clock, config: zh, tools: [purgeTool(purged)], script: () => ({ calls: [{ name: 'purge_records', args: { table: 'logs_old' } }] }) });
@@ -184,6 +197,16 @@ describe('stop', () => {
     await team.say(zhou, 'stop', { thread: asked.place.thread });
     await idle(team);
     expect(team.platform.texts()).toEqual(['Done.']);
+  });
+
+  it('from outside the chat, by a login, is told in the thread like any other', async () => {
+    const thread = await hanging();
+    const [run] = await runsOf(team);
+    const { inbox } = team.hermes;
+    expect(await inbox.stopRun(run?.id ?? '', 'login:ops')).toBe('stopped');
+    await until('the thread is told', () => inThread(team, thread).includes('Stopped by ops. Nothing more will be done for this request.'));
+    expect(calls[0]?.signal.aborted).toBe(true);
+    expect([await inbox.stopRun(run?.id ?? '', 'login:ops'), await inbox.stopRun('r_unknown', 'login:ops')]).toEqual(['ended', 'not_found']);
   });
 
   it('takes back what the platform has not taken yet', async () => {

@@ -1,5 +1,5 @@
 /** A chat platform in memory that outlives the bot's process: strict about what it takes, able to refuse, to lose answers and to redeliver. */
-
+import { splitMessage } from '../../src/adapters/shared/split.ts';
 import type { Adapter, Capabilities, HistoryLine, IncomingEvent, LiveHandle, OutboundMessage, PersonRef, Place, Receipt, Submit } from '../../src/adapters/types.ts';
 import { PlatformError } from '../../src/errors.ts';
 
@@ -46,10 +46,16 @@ export class FakePlatform {
     { id: 'C_ALL', name: 'all' },
     { id: 'C_DUTY', name: 'duty' },
   ];
+  /** Thrown when the bot takes its leave. */
+  farewell: Error | undefined;
   /** Calls the bot made to post or edit. */
   sends = 0;
   /** Decides on each send: nothing, an error thrown before posting, or `lost` (posted, but the answer does not arrive). */
   onSend: (message: OutboundMessage, count: number) => PlatformError | 'lost' | undefined = () => undefined;
+  /** The same for a progress bubble that is shown or changed. */
+  onProgress: () => PlatformError | undefined = () => undefined;
+  /** Takes the place of the thread's real history. */
+  onHistory: (() => Promise<HistoryLine[]>) | undefined;
   private counter = 0;
   private readonly now: () => number;
 
@@ -147,18 +153,22 @@ export class FakeConnection {
         this.submit_ = submit;
         connected = true;
       },
-      split: (message) => splitHard(message, platform.can.lengthLimit),
+      split: (message) => splitMessage(message, { limit: platform.can.lengthLimit, unit: platform.can.lengthUnit }),
       send: async (part, live) => {
         await alive();
         platform.sends += 1;
         const trouble = platform.onSend(part, platform.sends);
         if (trouble instanceof PlatformError) throw trouble;
+        const known = platform.can.idempotentSend ? platform.posted.find((m) => m.keys.includes(part.key)) : undefined;
+        if (known) return { platformMessageId: known.id };
         const posted = live ? platform.edit(live.platformMessageId, part) : platform.post(part);
         if (trouble === 'lost') throw new PlatformError('timeout', 'the answer was lost', { outcome: 'unknown' });
         return { platformMessageId: posted.id };
       },
       progress: async (place, state, live) => {
         await alive();
+        const trouble = platform.onProgress();
+        if (trouble) throw trouble;
         const message = { key: state.key, place, language: state.language, markdown: state.text };
         const posted = live ? platform.edit(live.platformMessageId, message) : platform.post(message);
         posted.progress = true;
@@ -174,6 +184,7 @@ export class FakeConnection {
         return platform.posted.find((m) => m.keys.includes(key))?.id;
       },
       history: async (place, _after, limit) => {
+        if (platform.onHistory) return platform.onHistory();
         const lines = platform.posted.filter((m) => m.channel === place.channel && m.thread === place.thread && !m.gone && !m.progress);
         return lines.slice(-limit).map((m): HistoryLine => ({ messageId: m.id, by: m.by, text: m.text, at: new Date(m.at).toISOString(), ours: m.by.isBot }));
       },
@@ -184,6 +195,7 @@ export class FakeConnection {
       stop: async () => {
         connected = false;
         this.submit_ = undefined;
+        if (platform.farewell) throw platform.farewell;
       },
     };
   }
@@ -197,20 +209,4 @@ export class FakeConnection {
   kill(): void {
     this.dead = true;
   }
-}
-
-/** Parts as the platform's limit wants them; what the outbox relies on is only their keys and that the buttons come last. */
-function splitHard(message: OutboundMessage, limit: number): OutboundMessage[] {
-  const pieces: string[] = [];
-  let piece = '';
-  for (const { segment } of new Intl.Segmenter().segment(message.markdown)) {
-    if (piece.length + segment.length > limit) {
-      pieces.push(piece);
-      piece = '';
-    }
-    piece += segment;
-  }
-  pieces.push(piece);
-  const { buttons, input, ...plain } = message;
-  return pieces.map((markdown, index) => ({ ...plain, key: index === 0 ? message.key : `${message.key}#${index + 1}`, markdown, ...(index === pieces.length - 1 ? { ...(buttons ? { buttons } : {}), ...(input ? { input } : {}) } : {}) }));
 }

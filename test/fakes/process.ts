@@ -33,9 +33,9 @@ export class HermesProcess {
     this.output = output;
   }
 
-  static async start(options: { data: string; env?: Record<string, string>; args?: string[] }): Promise<HermesProcess> {
+  static async start(options: { data: string; port?: number; env?: Record<string, string>; args?: string[] }): Promise<HermesProcess> {
     const { PATH = '', HOME = '' } = process.env;
-    const child = spawn(process.execPath, [join(root, 'bin/hermes.js'), 'start', '--port', '0', ...(options.args ?? [])], {
+    const child = spawn(process.execPath, [join(root, 'bin/hermes.js'), 'start', '--port', String(options.port ?? 0), ...(options.args ?? [])], {
       cwd: options.data,
       env: { PATH, HOME, HERMES_DATA_DIR: options.data, ...options.env },
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -52,6 +52,10 @@ export class HermesProcess {
       child.once('exit', (code) => reject(new Error(`ended with ${code} before it was ready:\n${output.join('')}`)));
     });
     return new HermesProcess(child, address, output);
+  }
+
+  get port(): number {
+    return Number(new URL(this.address).port);
   }
 
   /** As `kill -9` does it. */

@@ -83,6 +83,11 @@ export class Team {
     return this.running.store;
   }
 
+  get connection(): FakeConnection {
+    if (!this.running) throw new Error('not running');
+    return this.running.connection;
+  }
+
   get hermes(): Hermes {
     if (!this.running) throw new Error('not running');
     return this.running.hermes;

@@ -68,7 +68,7 @@ async function attempt(work) {
 
 function notice(text, kind, only) {
   const close = el('button', { type: 'button', class: 'quiet', onclick: () => node.remove() }, texts.close);
-  const node = el('div', { class: `notice ${kind}` }, el('p', { dir: 'auto' }, only ? el('strong', {}, `${only} `) : '', text), close);
+  const node = el('div', { class: `notice ${kind}${text === texts.failed.network ? ' offline' : ''}` }, el('p', { dir: 'auto' }, only ? el('strong', {}, `${only} `) : '', text), close);
   $('notices').append(node);
   setTimeout(() => node.remove(), 12_000);
 }
@@ -158,7 +158,7 @@ function lineNode(line, all) {
   const head = el('div', { class: 'head' }, el('bdi', { class: 'name' }, name), ...tags.filter(Boolean).map((word) => el('span', { class: 'tag' }, word)), timeNode(line.at));
   const text = el('div', { class: 'text', dir: 'auto' });
   if (line.mention && !/@hermes/i.test(line.text)) text.append(el('span', { class: 'chip' }, '@hermes'), ' ');
-  text.append(line.text);
+  text.append(...(ours ? marked(line.text) : [line.text]));
   const kinds = ['line', ours ? 'ours' : '', line.progress ? 'progress' : '', line.settled ? 'settled' : '', line.buttons || line.input ? 'card' : ''].filter(Boolean).join(' ');
   const node = el('div', { class: kinds, 'data-key': line.key, 'aria-live': line.progress ? 'off' : undefined }, el('span', { class: `face face${faceOf(line.user)}`, 'aria-hidden': 'true' }, [...name][0].toUpperCase()));
   const body = el('div', { class: 'body' }, head, quoted ? el('div', { class: 'quote' }, el('bdi', {}, fill(texts.inReplyTo, nameOf(quoted.user)))) : undefined, text);
@@ -166,6 +166,14 @@ function lineNode(line, all) {
   if (line.input) body.append(answerForm(line));
   node.append(body);
   return node;
+}
+
+/** The little Markdown that our cards use; everything stays text, so nothing in it can become an element of its own. */
+function marked(text) {
+  return text.split(/(\*\*[^*\n]+\*\*|`[^`\n]+`)/).map((piece) => {
+    if (/^\*\*.+\*\*$/.test(piece)) return el('strong', {}, piece.slice(2, -2));
+    return /^`.+`$/.test(piece) ? el('code', {}, piece.slice(1, -1)) : piece;
+  });
 }
 
 function buttonsNode(buttons) {
@@ -182,9 +190,9 @@ function buttonsNode(buttons) {
   return box;
 }
 
-/** An answer in words is a reply in the thread like any other. */
+/** An answer in words to exactly this question; a reply in the thread would do as well, where only one is open. */
 function answerForm(line) {
-  return textForm({ class: 'answer', label: line.input.label, placeholder: line.input.label, button: texts.answer, submit: (text) => post(text, { thread: line.thread, mention: false }) });
+  return textForm({ class: 'answer', label: line.input.label, placeholder: line.input.label, button: texts.answer, submit: (text) => press(line.input.interactionId, { text }) });
 }
 
 function textForm({ class: kind, label, placeholder, button, mention, cancel, submit }) {
@@ -353,6 +361,7 @@ function loadSoon() {
 function connected(yes) {
   $('connection').textContent = yes ? texts.live : texts.reconnecting;
   $('connection').classList.toggle('on', yes);
+  if (yes) for (const node of document.querySelectorAll('.notice.offline')) node.remove();
 }
 
 async function loadChannels() {

@@ -42,7 +42,7 @@ function tables(dialect: DialectName): string[] {
     table(
       'outbox',
       `id ${counted}, key text not null unique, platform text not null, tenant text not null, channel text not null, conversation_id text not null references conversations (id), run_id text, interaction_id text,
-       kind text not null, priority ${int} not null, level ${int} not null, body text not null, replaces_key text, state text not null, attempts ${int} not null, attempt_at ${int}, next_attempt_at ${int} not null,
+       kind text not null, priority ${int} not null, level ${int} not null, body text not null, replaces_key text, state text not null, attempts ${int} not null, repeats ${int} not null, attempt_at ${int}, next_attempt_at ${int} not null,
        owner text, lease_until ${int}, parts text not null, error text, created_at ${int} not null, settled_at ${int}`,
     ),
     table('posts', `platform text not null, tenant text not null, channel text not null, message_id text not null, outbox_id ${int} not null, conversation_id text not null, primary key (platform, tenant, channel, message_id)`),
