@@ -84,7 +84,7 @@ export function createHermes(parts: HermesParts): Hermes {
     adapterOf,
     groupOf: (place) => groups.of(place),
     delivered: (key, ms, signal) => outbox.delivered(key, ms, signal),
-    isClean: (text) => redactor.text(text) === text,
+    redactor,
   });
   const driver: DriverDeps = {
     store,
@@ -92,7 +92,7 @@ export function createHermes(parts: HermesParts): Hermes {
     log,
     model: parts.model,
     calls,
-    gather: createGatherer({ store, clock, log, registry, adapterOf, promptShas: parts.prompts.shas }),
+    gather: createGatherer({ store, clock, log, registry, adapterOf, promptShas: parts.prompts.shas, clean: redactor.text }),
     systemPrompt: (language) => parts.prompts.system[language],
     clean: redactor.value,
     random,

@@ -1,12 +1,14 @@
-/** Configured secrets never leave the configuration: each becomes `[secret:NAME]`, also where it stands encoded. Pure. */
+/** What is done to every text before it is stored: configured secrets become `[secret:NAME]`, also where they stand encoded, and half characters are mended. Pure. */
 
 /** Shorter values would hit ordinary words. */
 const shortestSecret = 6;
 
 export type Redactor = {
   text(value: string): string;
-  /** Every string in a value of JSON, keys left alone. The value itself when nothing was found. */
+  /** Every string in a value of JSON, made well-formed too, since no platform and no model takes half a character. Keys are left alone. */
   value<T>(value: T): T;
+  /** True when a secret stands in any string of the value. */
+  holdsSecret(value: unknown): boolean;
 };
 
 export function createRedactor(secrets: Readonly<Record<string, string>>): Redactor {
@@ -15,7 +17,7 @@ export function createRedactor(secrets: Readonly<Record<string, string>>): Redac
     .flatMap(([name, secret]) => formsOf(secret).map((form) => ({ form, mark: `[secret:${name}]` })))
     .sort((a, b) => b.form.length - a.form.length);
   const text = (value: string): string => replacements.reduce((result, { form, mark }) => (result.includes(form) ? result.replaceAll(form, mark) : result), value);
-  return { text, value: replacements.length === 0 ? (value) => value : (value) => deep(value, text) };
+  return { text, value: (value) => deep(value, (part) => text(part.toWellFormed())), holdsSecret: (value) => JSON.stringify(deep(value, text)) !== JSON.stringify(value) };
 }
 
 /** Plain, URL-encoded, escaped as in JSON, and the base64 of it at each of the three offsets it may start at. */

@@ -312,7 +312,7 @@ describe('progress', () => {
 });
 
 describe('looking', () => {
-  test('history has the newest lines of the thread, oldest first, without bubbles and deleted ones', async () => {
+  test('history has the newest lines of the thread after the one that opened it, oldest first, without bubbles and deleted ones', async () => {
     const root = await say('@hermes one', { user: 'zhou' });
     const place = group(root.thread);
     await open.adapter.send(outbound('k', 'answer', { place }));
@@ -327,7 +327,7 @@ describe('looking', () => {
       ['hermes', 'answer', true],
       ['lin', 'three', false],
     ]);
-    expect((await open.adapter.history?.(place, undefined, 2))?.map((line) => line.text)).toEqual(['answer', 'three']);
+    expect((await open.adapter.history?.(place, undefined, 1))?.map((line) => line.text)).toEqual(['one', 'three']);
     expect((await open.adapter.history?.(place, root.thread, 10))?.map((line) => line.text)).toEqual(['answer', 'three']);
     expect(await open.adapter.history?.(place, idOf(third.key), 10)).toEqual([]);
   });

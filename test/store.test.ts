@@ -45,6 +45,56 @@ describe('the SQLite driver', () => {
     await store.close();
   });
 
+  it('transactions that queue share a commit: each stays whole, one that fails takes nobody with it, and none counts before the commit', async () => {
+    const path = freshPath();
+    const store = await openStore({ url: `sqlite:${path}`, clock: systemClock });
+    const other = new SqliteDatabase(path, { readonly: true });
+    const seen: number[] = [];
+    const add = (id: string, fails: boolean, durable: boolean) =>
+      store
+        .transact(
+          async (tx) => {
+            await tx.insertInto('console_channels').values({ id, name: id, created_at: 0 }).execute();
+            await tx
+              .insertInto('console_channels')
+              .values({ id: `${id}+`, name: id, created_at: 0 })
+              .execute();
+            if (fails) throw new Error(`${id} fails`);
+          },
+          { durable },
+        )
+        .then(() => seen.push((other.prepare('select count(*) as n from console_channels where name = ?').get(id) as { n: number }).n));
+    const all = await Promise.allSettled(Array.from({ length: 60 }, (_, i) => add(`c${i}`, i % 7 === 3, i % 11 === 5)));
+    expect(all.map((result) => result.status === 'rejected')).toEqual(all.map((_, i) => i % 7 === 3));
+    expect(seen).toEqual(seen.map(() => 2));
+    const ids = await store.db.selectFrom('console_channels').select('id').execute();
+    expect(ids).toHaveLength(2 * all.filter((result) => result.status === 'fulfilled').length);
+    other.close();
+    await store.close();
+  });
+
+  it('a shared commit that the disk refuses is refused to each of its transactions', async () => {
+    const path = freshPath();
+    const store = await openStore({ url: `sqlite:${path}`, clock: systemClock });
+    const pages = (await sql<{ page_count: number }>`pragma page_count`.execute(store.db)).rows[0]?.page_count ?? 0;
+    await sql.raw(`pragma max_page_count = ${pages + 2}`).execute(store.db);
+    const add = (id: string) =>
+      store.transact((tx) =>
+        tx
+          .insertInto('console_channels')
+          .values({ id, name: id.repeat(400), created_at: 0 })
+          .execute(),
+      );
+    const all = await Promise.allSettled(Array.from({ length: 40 }, (_, i) => add(`channel-${i}-`)));
+    const kept = await store.db.selectFrom('console_channels').select('id').execute();
+    const fulfilled = all.flatMap((result, i) => (result.status === 'fulfilled' ? [`channel-${i}-`] : []));
+    expect(kept.map((row) => row.id).sort()).toEqual(fulfilled.sort());
+    expect(fulfilled.length).toBeLessThan(40);
+    expect(all.flatMap((result) => (result.status === 'rejected' ? [(result.reason as { code: string }).code] : [])).every((code) => code.startsWith('store_'))).toBe(true);
+    expect(await store.transact(async () => 'works')).toBe('works');
+    await store.close();
+  });
+
   it('a read sees a transaction whole or not at all', async () => {
     const store = await openStore({ url: `sqlite:${freshPath()}`, clock: systemClock });
     const begun = Promise.withResolvers<void>();

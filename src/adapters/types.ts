@@ -166,6 +166,7 @@ export interface Adapter {
   closeProgress?(place: Place, live: LiveHandle): Promise<void>;
   /** The platform message id under which the message of this key stands, or undefined when the platform does not have it. */
   wasSent?(key: string, place: Place): Promise<string | undefined>;
+  /** The newest `limit` lines, oldest first; the message that opened the thread stands before them, however old it is. */
   history?(place: Place, after: string | undefined, limit: number): Promise<HistoryLine[]>;
   download?(attachment: Attachment): Promise<Uint8Array>;
   isMember?(person: PersonRef, channel: string): Promise<boolean>;

@@ -3,6 +3,7 @@ import type { DeliveryReport } from '../adapters/outbox.ts';
 import type { Adapter, ChannelRef, Language, OutboxDraft, Place } from '../adapters/types.ts';
 import { type Clock, iso, sleep } from '../clock.ts';
 import { HermesError, StoreError } from '../errors.ts';
+import type { Redactor } from '../redact.ts';
 import type { AuditEntry } from '../store/audit.ts';
 import { readConversation } from '../store/conversations.ts';
 import type { Store } from '../store/store.ts';
@@ -31,8 +32,7 @@ export type CallsDeps = {
   readonly groupOf: (place: Place) => GroupSettings;
   /** Waits until the row with this key is settled, `ms` have passed, or the signal aborts. */
   readonly delivered: (key: string, ms: number, signal: AbortSignal) => Promise<DeliveryReport>;
-  /** True when no configured secret stands in the text. */
-  readonly isClean: (text: string) => boolean;
+  readonly redactor: Pick<Redactor, 'text' | 'holdsSecret'>;
 };
 
 export type PostedMessage = { readonly draft: OutboxDraft; readonly elsewhere: boolean };
@@ -51,7 +51,8 @@ export type ViewOptions = { readonly language: Language; readonly resolutions: M
 export type Calls = {
   view(run: Run, options: ViewOptions): Promise<CallView>;
   offer(run: Run): Offer;
-  parse(name: string, argsText: string): { readonly args?: unknown; readonly problem?: string };
+  /** `argsText` when what was written may not be kept. */
+  parse(name: string, argsText: string): { readonly args?: unknown; readonly problem?: string; readonly argsText?: string };
   languageOf(conversationId: string, place: Place): Promise<Language>;
 };
 
@@ -73,8 +74,9 @@ export function createCalls(deps: CallsDeps): Calls {
     parse(name, argsText) {
       const tool = deps.registry.get(name);
       if (!tool) return { problem: `There is no tool called "${name}".` };
-      if (!deps.isClean(argsText)) return { problem: 'The arguments hold a secret of this installation. Leave it out.' };
-      return parseArguments(argsText, tool.args);
+      const parsed = parseArguments(argsText, tool.args);
+      // Escaped letter by letter, a secret shows only in the value.
+      return deps.redactor.holdsSecret([argsText, parsed]) ? { argsText: '', problem: 'The arguments hold a secret of this installation. Leave it out.' } : parsed;
     },
     async languageOf(conversationId, place) {
       const stored = place.audience === 'direct' ? (await readConversation(deps.store.db, conversationId))?.language : undefined;
@@ -115,7 +117,7 @@ async function viewOf(deps: CallsDeps, run: Run, options: ViewOptions): Promise<
       if (!tool) return { result: { ok: false, error: 'not_found', content: `There is no tool called "${call.name}".` }, ms: 0 };
       if (tool.message) return deliveredResult(deps, callKey(run.id, call.id), signal);
       const timeoutMs = tool.timeoutMs ?? deps.timeoutMs;
-      return runTool({ tool, args: call.args, resolved: resolvedValue(call), context: contextOf(deps, run, call, options.language), signal, timeoutMs, clock: deps.clock });
+      return runTool({ tool, args: call.args, resolved: resolvedValue(call), context: contextOf(deps, run, call, options.language), signal, timeoutMs, clock: deps.clock, clean: deps.redactor.text });
     },
     refusals: (after, steps, conversationId, at) => refusalsIn(after, steps, { conversationId, at }),
   };

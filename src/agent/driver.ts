@@ -267,7 +267,7 @@ class Driver {
     this.showProgress('model');
     const startedAt = clock.now();
     try {
-      const reply = this.deps.clean(await model.complete(prompt.request, this.stop.signal));
+      const reply = await model.complete(prompt.request, this.stop.signal);
       this.arrive((seq) => this.responded(reply, seq, prompt, clock.now() - startedAt));
     } catch (error) {
       if (this.stop.signal.aborted) return;
@@ -278,11 +278,12 @@ class Driver {
     }
   }
 
+  /** Arguments are judged as the model wrote them: a call with a secret in it is refused, not run with the secret taken out. */
   private responded(reply: ModelReply, seq: number, prompt: Prompt, ms: number): Step {
     const toolCalls = reply.calls.map((call, index): ToolCall => ({ id: `${seq}.${index}`, ...call, ...this.deps.calls.parse(call.name, call.argsText) }));
-    const { text, finish, usage, model } = reply;
+    const { text, finish, usage, model, reasoning } = reply;
     const contextTokens = Object.values(prompt.parts).reduce((sum, n) => sum + n, 0);
-    return { type: 'model_responded', text, toolCalls, finish, usage, contextTokens, model, ms, ...(reply.reasoning ? { reasoning: reply.reasoning } : {}) };
+    return this.deps.clean({ type: 'model_responded', text, toolCalls, finish, usage, contextTokens, model, ms, ...(reasoning ? { reasoning } : {}) });
   }
 
   private async execute(call: ToolCall, view: CallView): Promise<void> {

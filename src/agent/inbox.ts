@@ -1,9 +1,9 @@
 /** The door for everything that people do. One transaction takes the event and does what follows from it; only then may the adapter acknowledge. */
-import { randomUUID } from 'node:crypto';
 import type { Adapter, IncomingEvent, IncomingMessage, InteractionReply, Language, MessageChange, OutboxKind, Place, Receipt } from '../adapters/types.ts';
 import type { Clock } from '../clock.ts';
 import { NotFoundError, RunConflictError, StoreError } from '../errors.ts';
 import { type Conversation, findOrCreateConversation, setLanguage } from '../store/conversations.ts';
+import { newId } from '../store/ids.ts';
 import { claimMessage, type InboxRow, settleMessage } from '../store/inbox.ts';
 import { interactionByCode, readInteraction } from '../store/interactions.ts';
 import { insertOutbox } from '../store/outbox.ts';
@@ -151,9 +151,18 @@ async function startRun(deps: InboxDeps, taken: Taken): Promise<Receipt> {
   const { tx, message, conversation, at } = taken;
   const active = await activeRuns(tx, conversation.id);
   if (active.filter((run) => run.status === 'queued' && run.asker === message.author.id).length >= deps.queueLimit) return say(taken, 'refused', 'queue_full', taken.texts.queueFull(deps.queueLimit));
-  const id = `r_${randomUUID()}`;
+  const id = newId('r', at);
   await insertRun(tx, { id, conversationId: conversation.id, lane: conversation.id, triggerKind: 'mention', messageKey: message.key, asker: message.author.id, at }, deps.store.dialect);
-  const steps = decide(emptyRun(id), { kind: 'start', at, by: message.author, trigger: { kind: 'mention', messageKey: message.key }, place: message.place, content: message.content, limits: deps.limits });
+  const steps = decide(emptyRun(id), {
+    kind: 'start',
+    at,
+    by: message.author,
+    trigger: { kind: 'mention', messageKey: message.key },
+    place: message.place,
+    content: message.content,
+    ...(message.quoted ? { quoted: message.quoted } : {}),
+    limits: deps.limits,
+  });
   await record(tx, deps.store.dialect, { run: emptyRun(id), conversationId: conversation.id, language: taken.language, steps, at });
   await settleMessage(tx, taken.row, { outcome: 'started', runId: id, raw: message.raw });
   const ahead = active.filter((run) => run.status !== 'suspended').length;

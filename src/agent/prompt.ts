@@ -27,21 +27,27 @@ const lastCall: Record<Language, string> = {
   zh: '现在不能再调用工具。请用几句话说明目前得到的结果、还缺什么、以及接下来可以怎么做。',
 };
 
+/** A mention without words. */
+const emptyMention: Record<Language, string> = {
+  en: 'Please answer the message that I quoted, or the last one before this.',
+  zh: '请回答我引用的消息；没有引用时，回答上一条消息。',
+};
+
 export function buildPrompt(run: Run, facts: { system: string; offer: Offer; last: boolean; language: Language }): Prompt {
   const system = `${facts.system.trim()}\n${dataRule}`;
   const context = contextBlock(run);
   // The request that is asked for carries the held messages; the step that says so is appended with it.
   const entries = [...run.transcript, ...run.held];
-  const messages: ChatMessage[] = [{ role: 'system', content: system }, ...(context ? [{ role: 'user' as const, content: context }] : []), ...entries.flatMap((entry) => messagesOf(entry, run))];
+  const messages: ChatMessage[] = [{ role: 'system', content: system }, ...(context ? [{ role: 'user' as const, content: context }] : []), ...entries.flatMap((entry) => messagesOf(entry, run, facts.language))];
   if (facts.last) messages.push({ role: 'user', content: lastCall[facts.language] });
   const request = { messages, tools: facts.offer.tools, last: facts.last };
   const fixed = estimateTokens(system) + facts.offer.tokens;
-  const newest = entries.reduce((sum, entry) => sum + messagesOf(entry, run).reduce((n, m) => n + estimateTokens(JSON.stringify(m)), 0), 0);
+  const newest = entries.reduce((sum, entry) => sum + messagesOf(entry, run, facts.language).reduce((n, m) => n + estimateTokens(JSON.stringify(m)), 0), 0);
   return { request, sha: createHash('sha256').update(JSON.stringify(request)).digest('hex'), parts: { fixed, pinned: 0, memory: 0, summary: estimateTokens(context), newest } };
 }
 
-function messagesOf(entry: TranscriptEntry, run: Run): ChatMessage[] {
-  if (entry.kind === 'person') return [{ role: 'user', content: contentText(entry.content) }];
+function messagesOf(entry: TranscriptEntry, run: Run, language: Language): ChatMessage[] {
+  if (entry.kind === 'person') return [{ role: 'user', content: contentText(entry.content).trim() || emptyMention[language] }];
   if (entry.toolCalls.length === 0) return [{ role: 'assistant', content: entry.text }];
   const calls = entry.toolCalls.map((call) => ({ id: wireId(call), type: 'function' as const, function: { name: call.name, arguments: wireArguments(call) } }));
   const results = entry.toolCalls.map((call): ChatMessage => ({ role: 'tool', tool_call_id: wireId(call), content: run.results[call.id]?.content ?? 'No result.' }));
@@ -61,13 +67,15 @@ export function contentText(content: readonly ContentPart[]): string {
 }
 
 function contextBlock(run: Run): string {
-  const lines = run.context?.lines ?? [];
-  if (lines.length === 0) return '';
-  return `<context>\nEarlier messages of this conversation, oldest first:\n${lines.map(contextLine).join('\n')}\n</context>`;
+  const { lines = [], failedSources = [] } = run.context ?? {};
+  const missing = failedSources.includes('history') ? 'The earlier messages of this thread could not be read just now.\n' : '';
+  if (lines.length === 0) return missing.trim();
+  return `${missing}<context>\nEarlier messages of this conversation, oldest first:\n${lines.map(contextLine).join('\n')}\n</context>`;
 }
 
-/** The fence cannot be closed from inside. */
+/** The fence cannot be closed from inside, nor can a text pass for a line of somebody else. */
 function contextLine(line: ContextLine): string {
   const who = line.role === 'bot' ? 'you' : line.by;
-  return `[${who}, ${line.at}]: ${line.text}`.replace(/<(\/?\s*context)/gi, '‹$1');
+  const text = `[${who}, ${line.quoted ? 'quoted in the request' : line.at}]: ${line.text.replace(/[\r\n\u2028\u2029]+/g, '\n  ')}`;
+  return `${line.gapBefore ? '(Messages before this one are left out.)\n' : ''}${text.replace(/<(?=[\s\p{Cf}]*\/?[\s\p{Cf}]*context)/giu, '‹')}`;
 }

@@ -55,9 +55,9 @@ export function evolve(run: Run, step: RecordedStep): Run {
 function apply(run: Run, step: RecordedStep): Run {
   switch (step.type) {
     case 'run_started':
-      return { ...run, trigger: step.trigger, asker: step.asker, place: step.place, limits: step.limits, transcript: [asked(step)] };
+      return { ...run, trigger: step.trigger, asker: step.asker, place: step.place, limits: step.limits, transcript: [asked(step)], ...(step.quoted ? { quoted: step.quoted } : {}) };
     case 'context_gathered':
-      return { ...run, context: { lines: step.lines, memories: step.memories, tools: step.tools }, tainted: run.tainted || step.tainted };
+      return { ...run, context: { lines: step.lines, memories: step.memories, tools: step.tools, failedSources: step.failedSources }, tainted: run.tainted || step.tainted };
     case 'model_requested': {
       const { reply: _, ...rest } = run;
       return { ...rest, request: { attempt: step.attempt, last: step.last === true }, attempt: step.attempt, transcript: [...run.transcript, ...run.held], held: [] };
@@ -180,8 +180,8 @@ export function adopt(run: Run): Run {
 /** The steps a command leads to; none when it no longer applies. */
 export function decide(run: Run, command: Command): Step[] {
   if (command.kind === 'start') {
-    const { trigger, place, content, limits, by } = command;
-    return run.version > 0 ? [] : [{ type: 'run_started', trigger, asker: by, place, content, limits }];
+    const { trigger, place, content, quoted, limits, by } = command;
+    return run.version > 0 ? [] : [{ type: 'run_started', trigger, asker: by, place, content, ...(quoted ? { quoted } : {}), limits }];
   }
   if (run.ending || run.version === 0) return [];
   switch (command.kind) {

@@ -1,5 +1,5 @@
 /** The vocabulary of runs. A run is a list of steps; everything else is derived from them. Layer 0. */
-import type { ContentPart, PersonRef, Place } from '../adapters/types.ts';
+import type { ContentPart, PersonRef, Place, QuotedMessage } from '../adapters/types.ts';
 import type { Level, ToolResult } from '../tools/types.ts';
 
 export type Trigger =
@@ -26,8 +26,8 @@ export type PromptParts = { readonly fixed: number; readonly pinned: number; rea
 export type PromptShas = { readonly [name: string]: string };
 export type ErrorInfo = { readonly code: string; readonly message: string; readonly retryAfterMs?: number };
 
-/** A line of the conversation before this run. `bot` lines are our own answers. */
-export type ContextLine = { readonly role: 'person' | 'bot'; readonly by: string; readonly text: string; readonly at: string; readonly messageId?: string };
+/** A line of the conversation before this run. `bot` lines are our own answers; `quoted`: the request quotes it; `gapBefore`: lines before it are left out. */
+export type ContextLine = { readonly role: 'person' | 'bot'; readonly by: string; readonly text: string; readonly at: string; readonly messageId?: string; readonly quoted?: true; readonly gapBefore?: true };
 export type RecalledMemory = { readonly text: string; readonly source: string; readonly at: string };
 export type Highlight = { readonly kind: 'preference' | 'decision' | 'fact' | 'topic' | 'task_result'; readonly text: string };
 export type PlanStep = { readonly title: string; readonly status: 'open' | 'active' | 'done' | 'not_needed'; readonly conclusion?: string };
@@ -63,7 +63,15 @@ export type Outcome = {
 export type StopKind = 'answered' | 'early' | 'turn_limit' | 'silent';
 
 export type Step =
-  | { readonly type: 'run_started'; readonly trigger: Trigger; readonly asker: PersonRef; readonly place: Place; readonly content: readonly ContentPart[]; readonly limits: Limits }
+  | {
+      readonly type: 'run_started';
+      readonly trigger: Trigger;
+      readonly asker: PersonRef;
+      readonly place: Place;
+      readonly content: readonly ContentPart[];
+      readonly quoted?: QuotedMessage;
+      readonly limits: Limits;
+    }
   | {
       readonly type: 'context_gathered';
       readonly lines: readonly ContextLine[];
@@ -130,7 +138,8 @@ export type Run = {
   readonly asker: PersonRef;
   readonly place: Place;
   readonly limits: Limits;
-  readonly context?: { readonly lines: readonly ContextLine[]; readonly memories: readonly RecalledMemory[]; readonly tools: readonly string[] };
+  readonly quoted?: QuotedMessage;
+  readonly context?: { readonly lines: readonly ContextLine[]; readonly memories: readonly RecalledMemory[]; readonly tools: readonly string[]; readonly failedSources: readonly string[] };
   readonly transcript: readonly TranscriptEntry[];
   /** Messages that joined and that no request has carried yet. */
   readonly held: readonly Extract<TranscriptEntry, { kind: 'person' }>[];
@@ -174,7 +183,7 @@ export type Effect =
   | { readonly do: 'done' };
 
 export type Command = { readonly at: number; readonly by: PersonRef } & (
-  | { readonly kind: 'start'; readonly trigger: Trigger; readonly place: Place; readonly content: readonly ContentPart[]; readonly limits: Limits }
+  | { readonly kind: 'start'; readonly trigger: Trigger; readonly place: Place; readonly content: readonly ContentPart[]; readonly quoted?: QuotedMessage; readonly limits: Limits }
   /** `entitled` is the policy's word of this moment; `expiresAt` (ms) stands in the interactions row once the card is delivered. */
   | { readonly kind: 'resolve'; readonly interactionId: string; readonly choice?: string; readonly text?: string; readonly reason?: string; readonly entitled: true | string; readonly expiresAt?: number }
   | { readonly kind: 'close_interaction'; readonly interactionId: string; readonly outcome: 'expired' | 'undeliverable'; readonly reason?: string }

@@ -1,5 +1,5 @@
-import { randomUUID } from 'node:crypto';
 import type { Place } from '../adapters/types.ts';
+import { newId } from './ids.ts';
 import type { ConversationTable, Reader, Tx } from './schema.ts';
 
 export type Conversation = ConversationTable;
@@ -21,7 +21,7 @@ export async function findOrCreateConversation(tx: Tx, place: Place, at: number,
   const found = await findConversation(tx, place, person);
   if (found) return found;
   const row: Conversation = {
-    id: `c_${randomUUID()}`,
+    id: newId('c', at),
     platform: place.platform,
     tenant: place.tenant,
     channel: place.channel,

@@ -39,33 +39,52 @@ class TransactionalDdlAdapter extends SqliteAdapter {
 }
 
 /** Who comes first goes first. */
-class Turns {
+class Turns<T = undefined> {
   private taken = false;
-  private readonly waiting: (() => void)[] = [];
+  private readonly waiting: { readonly who: T; readonly go: () => void }[] = [];
 
-  async take(): Promise<void> {
-    if (this.taken) await new Promise<void>((resolve) => this.waiting.push(resolve));
+  async take(who: T): Promise<void> {
+    if (this.taken) await new Promise<void>((go) => this.waiting.push({ who, go }));
     this.taken = true;
   }
 
   give(): void {
     const next = this.waiting.shift();
-    if (next) next();
+    if (next) next.go();
     else this.taken = false;
   }
+
+  /** Who is first in the queue. */
+  next(): T | undefined {
+    return this.waiting[0]?.who;
+  }
 }
+
+/**
+ * Transactions that share one commit: where writers queue, each is a savepoint, and all of them count when the last one is through. A transaction
+ * that has to reach the disk commits alone, and at once.
+ */
+type Group = { readonly durable: boolean; size: number; readonly waiting: { resolve(): void; reject(error: unknown): void }[] };
+const largestGroup = 16;
 
 /**
  * What all connections of a driver share. The turn on the handle is held for one query, or from `begin` to the end of a transaction, but not while
  * another process is waited for: reads go on meanwhile. The writers' turn is held through that wait too, so that transactions keep their order.
  */
-type Shared = { readonly settings: SqliteSettings; readonly statements: Map<string, SqliteDatabase.Statement>; readonly handleTurns: Turns; readonly writerTurns: Turns; synchronous: 'FULL' | 'NORMAL' | undefined };
+type Shared = {
+  readonly settings: SqliteSettings;
+  readonly statements: Map<string, SqliteDatabase.Statement>;
+  readonly handleTurns: Turns;
+  readonly writerTurns: Turns<{ readonly durable: boolean }>;
+  group: Group | undefined;
+  synchronous: 'FULL' | 'NORMAL' | undefined;
+};
 
 class SingleHandleDriver implements Driver {
   private readonly shared: Shared;
 
   constructor(settings: SqliteSettings) {
-    this.shared = { settings, statements: new Map(), handleTurns: new Turns(), writerTurns: new Turns(), synchronous: undefined };
+    this.shared = { settings, statements: new Map(), handleTurns: new Turns(), writerTurns: new Turns(), group: undefined, synchronous: undefined };
   }
 
   async init(): Promise<void> {}
@@ -76,7 +95,7 @@ class SingleHandleDriver implements Driver {
   }
 
   async releaseConnection(connection: SqliteConnection): Promise<void> {
-    connection.rollback();
+    await connection.rollback();
   }
 
   async beginTransaction(connection: SqliteConnection): Promise<void> {
@@ -88,7 +107,7 @@ class SingleHandleDriver implements Driver {
   }
 
   async rollbackTransaction(connection: SqliteConnection): Promise<void> {
-    connection.rollback();
+    await connection.rollback();
   }
 
   async destroy(): Promise<void> {
@@ -108,7 +127,7 @@ class SqliteConnection implements DatabaseConnection {
     const { settings, handleTurns } = this.shared;
     if (!this.inTransaction) {
       return retrying(settings, deadlineOf(settings), async () => {
-        await handleTurns.take();
+        await handleTurns.take(undefined);
         try {
           return this.run<R>(query);
         } finally {
@@ -127,46 +146,91 @@ class SqliteConnection implements DatabaseConnection {
   }
 
   async begin(): Promise<void> {
-    const { settings, handleTurns, writerTurns } = this.shared;
+    const { settings, writerTurns } = this.shared;
     const durable = settings.scope.getStore()?.durable === true;
     const deadline = deadlineOf(settings);
-    await writerTurns.take();
+    await writerTurns.take({ durable });
     try {
-      await retrying(settings, deadline, async () => {
-        await handleTurns.take();
-        try {
-          this.raiseOrLower(durable ? 'FULL' : 'NORMAL');
-          settings.handle.exec('begin immediate');
-        } catch (error) {
-          handleTurns.give();
-          throw error;
-        }
-      });
+      // The writer before may have left its transaction open, to be committed with this one.
+      if (!this.shared.group) await this.beginGroup(durable, deadline);
+      settings.handle.exec('savepoint member');
       this.inTransaction = true;
     } catch (error) {
-      writerTurns.give();
+      if (this.shared.group) this.dropGroup(error);
+      else writerTurns.give();
       throw error;
     }
   }
 
-  async commit(): Promise<void> {
-    const { settings } = this.shared;
-    await retrying(settings, deadlineOf(settings), () => settings.handle.exec('commit'));
-    this.leave();
+  private async beginGroup(durable: boolean, deadline: number): Promise<void> {
+    const { settings, handleTurns } = this.shared;
+    await retrying(settings, deadline, async () => {
+      await handleTurns.take(undefined);
+      try {
+        this.raiseOrLower(durable ? 'FULL' : 'NORMAL');
+        settings.handle.exec('begin immediate');
+      } catch (error) {
+        handleTurns.give();
+        throw error;
+      }
+    });
+    this.shared.group = { durable, size: 0, waiting: [] };
   }
 
-  rollback(): void {
+  async commit(): Promise<void> {
+    const { settings, group } = this.shared;
+    if (!group) throw new StoreError('store_failed', 'the transaction was rolled back by an earlier failure');
+    settings.handle.exec('release member');
+    this.inTransaction = false;
+    group.size += 1;
+    if (!this.canGoOn(group)) return this.commitGroup(group);
+    const committed = new Promise<void>((resolve, reject) => group.waiting.push({ resolve, reject }));
+    this.shared.writerTurns.give();
+    return committed;
+  }
+
+  /** Another writer waits, and may share the commit. */
+  private canGoOn(group: Group): boolean {
+    return !group.durable && group.size < largestGroup && this.shared.writerTurns.next()?.durable === false;
+  }
+
+  private async commitGroup(group: Group): Promise<void> {
+    const { settings } = this.shared;
     try {
-      // Where SQLite rolled back by itself, a second rollback would hide the reason.
-      if (this.inTransaction && this.shared.settings.handle.inTransaction) this.shared.settings.handle.exec('rollback');
+      await retrying(settings, deadlineOf(settings), () => settings.handle.exec('commit'));
+    } catch (error) {
+      this.dropGroup(error);
+      throw error;
+    }
+    this.leave();
+    for (const member of group.waiting) member.resolve();
+  }
+
+  /** Nothing of it counts. Where SQLite rolled back by itself, a second rollback would hide the reason. */
+  private dropGroup(error: unknown): void {
+    const { settings, group } = this.shared;
+    try {
+      if (settings.handle.inTransaction) settings.handle.exec('rollback');
     } finally {
       this.leave();
+      for (const member of group?.waiting ?? []) member.reject(error);
     }
   }
 
-  private leave(): void {
+  async rollback(): Promise<void> {
     if (!this.inTransaction) return;
     this.inTransaction = false;
+    const { settings, group, writerTurns } = this.shared;
+    if (!group) return;
+    if (group.waiting.length === 0 || !settings.handle.inTransaction) return this.dropGroup(new StoreError('store_failed', 'the transaction was rolled back by an earlier failure'));
+    settings.handle.exec('rollback to member');
+    settings.handle.exec('release member');
+    if (this.canGoOn(group)) writerTurns.give();
+    else await this.commitGroup(group);
+  }
+
+  private leave(): void {
+    this.shared.group = undefined;
     this.shared.handleTurns.give();
     this.shared.writerTurns.give();
   }

@@ -12,7 +12,7 @@ function tool(execute: NonNullable<ToolDefinition['execute']>): ToolDefinition {
   return { name: 'look', description: '', level: 0, args: z.unknown(), retrySafe: true, trusted: true, execute };
 }
 
-const run = (definition: ToolDefinition, signal = new AbortController().signal) => runTool({ tool: definition, args: {}, resolved: undefined, context, signal, timeoutMs: 30_000, clock });
+const run = (definition: ToolDefinition, signal = new AbortController().signal) => runTool({ tool: definition, args: {}, resolved: undefined, context, signal, timeoutMs: 30_000, clock, clean: (text) => text });
 
 describe('a tool call', () => {
   it('of a run that has ended is not begun', async () => {

@@ -6,7 +6,16 @@ import type { AnyTool, ToolContext, ToolResult } from './types.ts';
 
 const defaultMaxChars = 6000;
 
-export type Execution = { readonly tool: AnyTool; readonly args: unknown; readonly resolved: unknown; readonly context: Omit<ToolContext, 'signal'>; readonly signal: AbortSignal; readonly timeoutMs: number; readonly clock: Clock };
+export type Execution = {
+  readonly tool: AnyTool;
+  readonly args: unknown;
+  readonly resolved: unknown;
+  readonly context: Omit<ToolContext, 'signal'>;
+  readonly signal: AbortSignal;
+  readonly timeoutMs: number;
+  readonly clock: Clock /** Secrets out: before anything is cut, since half a secret would not be known as one. */;
+  readonly clean: (text: string) => string;
+};
 
 /** The result and how long it took. A result that comes after the time-out or the abort is dropped. */
 export async function runTool(execution: Execution): Promise<{ result: ToolResult; ms: number }> {
@@ -14,7 +23,7 @@ export async function runTool(execution: Execution): Promise<{ result: ToolResul
   const startedAt = clock.now();
   const result = await bounded(execution);
   const tainted = tool.trusted === true ? {} : { tainted: true };
-  return { result: { ...result, ...tainted, content: cut(result.content, tool.maxChars ?? defaultMaxChars) }, ms: Math.max(0, clock.now() - startedAt) };
+  return { result: { ...result, ...tainted, content: cut(execution.clean(result.content), tool.maxChars ?? defaultMaxChars) }, ms: Math.max(0, clock.now() - startedAt) };
 }
 
 async function bounded({ tool, args, resolved, context, signal, timeoutMs, clock }: Execution): Promise<ToolResult> {

@@ -38,6 +38,8 @@ const everything: Capabilities = {
   paceMs: 0,
 };
 
+const sizes: Readonly<Record<Capabilities['lengthUnit'], (text: string) => number>> = { utf16: (text) => text.length, bytes: (text) => Buffer.byteLength(text), codepoints: (text) => [...text].length };
+
 export class FakePlatform {
   readonly posted: Posted[] = [];
   readonly can: Capabilities;
@@ -105,7 +107,8 @@ export class FakePlatform {
 
   post(message: OutboundMessage): Posted {
     if (message.markdown === '') throw new PlatformError('no_text', 'the message is empty', { outcome: 'refused' });
-    if (message.markdown.length > this.can.lengthLimit) throw new PlatformError('msg_too_long', `the message has ${message.markdown.length} characters`, { outcome: 'refused' });
+    const size = sizes[this.can.lengthUnit](message.markdown);
+    if (size > this.can.lengthLimit) throw new PlatformError('msg_too_long', `the message has ${size} ${this.can.lengthUnit}`, { outcome: 'refused' });
     if (!message.markdown.isWellFormed()) throw new PlatformError('invalid_text', 'the text is not well-formed Unicode', { outcome: 'refused' });
     const id = this.nextId();
     const posted: Posted = {
@@ -186,7 +189,8 @@ export class FakeConnection {
       history: async (place, _after, limit) => {
         if (platform.onHistory) return platform.onHistory();
         const lines = platform.posted.filter((m) => m.channel === place.channel && m.thread === place.thread && !m.gone && !m.progress);
-        return lines.slice(-limit).map((m): HistoryLine => ({ messageId: m.id, by: m.by, text: m.text, at: new Date(m.at).toISOString(), ours: m.by.isBot }));
+        const older = lines.slice(0, -limit).filter((m) => m.id === place.thread);
+        return [...older, ...lines.slice(-limit)].map((m): HistoryLine => ({ messageId: m.id, by: m.by, text: m.text, at: new Date(m.at).toISOString(), ours: m.by.isBot }));
       },
       findChannels: async (nameOrId) => platform.channels.filter((c) => c.id === nameOrId || c.name === nameOrId),
       isMember: async () => true,

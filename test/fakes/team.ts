@@ -19,7 +19,7 @@ import type { FakeLlm } from './llm.ts';
 import { type FakeConnection, FakePlatform } from './platform.ts';
 
 /** One reply of the model, or what it throws. */
-export type Scripted = { readonly text: string } | { readonly calls: readonly { readonly name: string; readonly args: unknown }[] } | ModelError;
+export type Scripted = { readonly text: string } | { readonly calls: readonly { readonly name: string; readonly args: unknown /** In place of `args`, as the model wrote it. */; readonly argsText?: string }[] } | ModelError;
 export type Script = (request: ModelRequest, count: number, signal: AbortSignal) => Scripted | Promise<Scripted>;
 
 export type TeamOptions = {
@@ -123,7 +123,7 @@ export class Team {
         if (reply instanceof ModelError) throw reply;
         const base = { finish: 'stop', usage: { inputTokens: 10, outputTokens: 5 }, model: 'scripted' };
         if ('text' in reply) return { ...base, text: reply.text, calls: [] } satisfies ModelReply;
-        return { ...base, text: '', calls: reply.calls.map((call, index) => ({ providerId: `p${index}`, name: call.name, argsText: JSON.stringify(call.args) })) };
+        return { ...base, text: '', calls: reply.calls.map((call, index) => ({ providerId: `p${index}`, name: call.name, argsText: call.argsText ?? JSON.stringify(call.args) })) };
       },
     };
   }

@@ -64,7 +64,8 @@ export function createAdapter(deps: Deps): Adapter {
     },
     async history(place, after, limit) {
       const rows = await storage.list({ channel: place.channel, thread: place.thread, ...(after === undefined ? {} : { after }), limit, progress: false });
-      return rows.map(historyLine);
+      const root = after !== undefined || place.thread === '' || rows.some((row) => row.messageId === place.thread) ? undefined : await storage.read(place.thread);
+      return [...(root && !root.deleted ? [root] : []), ...rows].map(historyLine);
     },
     async isMember(person, channel) {
       const user = userOf(person);
