@@ -31,7 +31,7 @@ export type Texts = {
   readonly noSuchRequest: (code: string) => string;
   readonly notADecision: string;
   readonly failed: Readonly<Record<string, string>> & { readonly other: string };
-  readonly failedAdvice: (done: string) => string;
+  readonly failedAdvice: (facts: { done: string; failed: string }) => string;
   readonly tryAgain: string;
   readonly emptyAnswer: string;
   readonly provenance: (asker: string, from: string) => string;
@@ -98,11 +98,15 @@ const en: Texts = {
     context_length: 'This conversation has become too long for the model. Please start a new thread.',
     timeout: 'The model service did not answer in time.',
     network: 'The model service cannot be reached.',
+    stream_cut: 'The model service broke off in the middle of its reply.',
+    empty_reply: 'The model service gave no usable reply.',
+    bad_response: 'The model service gave no usable reply.',
+    bad_request: 'The model service did not accept the request; an admin has to look at it.',
     tool_failures: 'Too many steps failed one after the other, so I stopped.',
     crashed: 'I was interrupted several times while working on this, and gave up.',
     other: 'Something went wrong on my side.',
   },
-  failedAdvice: (done) => (done ? `Done until then: ${done}.` : ''),
+  failedAdvice: ({ done, failed }) => [done ? `Done until then: ${done}.` : '', failed ? `Did not work: ${failed}.` : ''].filter(Boolean).join(' '),
   tryAgain: 'Please try again later, or ask an admin.',
   emptyAnswer: 'I have no answer to this.',
   provenance: (asker, from) => `_Sent by the bot for ${asker}, from ${from}._`,
@@ -169,11 +173,15 @@ const zh: Texts = {
     context_length: '这段对话对模型来说太长了，请另起一个话题。',
     timeout: '模型服务没有及时响应。',
     network: '无法连接模型服务。',
+    stream_cut: '模型服务的回复中途断开。',
+    empty_reply: '模型服务没有给出可用的回复。',
+    bad_response: '模型服务没有给出可用的回复。',
+    bad_request: '模型服务不接受这个请求，需要管理员处理。',
     tool_failures: '连续多个步骤失败，我已停止。',
     crashed: '处理过程中多次被中断，我已放弃。',
     other: '我这边出了问题。',
   },
-  failedAdvice: (done) => (done ? `此前已完成：${done}。` : ''),
+  failedAdvice: ({ done, failed }) => `${done ? `此前已完成：${done}。` : ''}${failed ? `未成功：${failed}。` : ''}`,
   tryAgain: '请稍后再试，或联系管理员。',
   emptyAnswer: '对此我没有答案。',
   provenance: (asker, from) => `_由机器人代 ${asker} 发送，来自 ${from}。_`,

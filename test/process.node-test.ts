@@ -38,7 +38,10 @@ test('a question and a confirmation outlive kill -9, and a second press changes 
   const posted = (await hermes.messages('all')).filter((line) => line.text.startsWith('lunch at noon'));
   assert.equal(posted.length, 1);
   const { body } = await hermes.request('GET', '/api/runs');
-  assert.deepEqual((body as { runs: { status: string }[] }).runs.map((run) => run.status), ['completed', 'completed']);
+  assert.deepEqual(
+    (body as { runs: { status: string }[] }).runs.map((run) => run.status),
+    ['completed', 'completed'],
+  );
   assert.equal(await hermes.terminate(), 0);
   data.remove();
 });

@@ -5,8 +5,8 @@ import type { Button, Language, OutboundMessage, OutboxDraft, PersonRef } from '
 import { textsFor } from '../texts.ts';
 import type { Interaction, MayAnswer, Outcome, RecordedStep, Run } from './types.ts';
 
-export const cardKey = (interactionId: string): string => `${interactionId}/card`;
-export const settledKey = (interactionId: string): string => `${interactionId}/settled`;
+const cardKey = (interactionId: string): string => `${interactionId}/card`;
+const settledKey = (interactionId: string): string => `${interactionId}/settled`;
 export const callKey = (runId: string, callId: string): string => `${runId}/call/${callId}`;
 
 /** Messages that `step` leads to; `run` is the run before it. */
@@ -41,21 +41,26 @@ function answer(run: Run, key: string, markdown: string, language: Language): Ou
   return { kind: run.trigger.kind === 'schedule' ? 'report' : 'answer', runId: run.id, message: message(run, key, markdown, language) };
 }
 
-/** In plain words: what was done, what failed, what a person can do; no internals. */
+/** In plain words: what was done, what failed and how often, what a person can do; no internals. */
 function failureText(run: Run, code: string, language: Language): string {
   const texts = textsFor(language);
-  const done = new Map<string, number>();
-  for (const entry of run.transcript) {
-    if (entry.kind !== 'model') continue;
-    for (const call of entry.toolCalls) if (run.results[call.id]?.ok) done.set(call.name, (done.get(call.name) ?? 0) + 1);
-  }
-  const list = [...done].map(([name, times]) => (times > 1 ? `${name} ×${times}` : name)).join(', ');
-  return [texts.failed[code] ?? texts.failed.other, texts.failedAdvice(list), texts.tryAgain].filter(Boolean).join('\n');
+  const results = run.transcript.flatMap((entry) => (entry.kind === 'model' ? entry.toolCalls : [])).map((call) => ({ name: call.name, result: run.results[call.id] }));
+  const done = results.filter(({ result }) => result?.ok);
+  const failed = results.filter(({ result }) => result && !result.ok && result.error !== 'declined' && result.error !== 'no_answer');
+  // A new thread is what helps there; later is no better.
+  const advice = code === 'context_length' ? '' : texts.tryAgain;
+  return [texts.failed[code] ?? texts.failed.other, texts.failedAdvice({ done: counted(done), failed: counted(failed) }), advice].filter(Boolean).join('\n');
+}
+
+function counted(calls: readonly { readonly name: string }[]): string {
+  const times = new Map<string, number>();
+  for (const { name } of calls) times.set(name, (times.get(name) ?? 0) + 1);
+  return [...times].map(([name, n]) => (n > 1 ? `${name} ×${n}` : name)).join(', ');
 }
 
 // ---------------------------------------------------------------- cards
 
-export function card(run: Pick<Run, 'place' | 'asker'>, interaction: Interaction, language: Language): OutboundMessage {
+function card(run: Pick<Run, 'place' | 'asker'>, interaction: Interaction, language: Language): OutboundMessage {
   const base = { key: cardKey(interaction.id), place: run.place, language, markdown: cardText(interaction, run.asker, language) };
   const texts = textsFor(language);
   if (interaction.kind === 'approval') {

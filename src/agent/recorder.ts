@@ -38,7 +38,7 @@ export type Recording = {
 export async function record(tx: Tx, dialect: Store['dialect'], recording: Recording): Promise<Run> {
   const { run, steps, at, conversationId } = recording;
   if (steps.length === 0) await mustStandAt(tx, run);
-  const recorded = steps.length === 0 ? [] : (await appendSteps(tx, run, steps, at)).recorded;
+  const { recorded, head } = steps.length === 0 ? { recorded: [], head: '' } : await appendSteps(tx, run, steps, at);
   const drafts: OutboxDraft[] = [];
   let after = run;
   for (const step of recorded) {
@@ -50,7 +50,7 @@ export async function record(tx: Tx, dialect: Store['dialect'], recording: Recor
   if (after.ending && !run.ending) await withdrawUnsent(tx, run.id, after.ending.type === 'run_cancelled' ? ofTheCancelled : ['question'], at);
   for (const draft of drafts) await insertOutbox(tx, draft, conversationId, at);
   for (const { draft, elsewhere } of recording.messages ?? []) await insertOutbox(tx, draft, elsewhere ? undefined : conversationId, at);
-  await writeAudit(tx, [...recorded.flatMap((step) => auditOf(run, step, conversationId)), ...(recording.audit ?? [])], dialect);
+  await writeAudit(tx, [...recorded.flatMap((step) => auditOf(run, step, { conversationId, head })), ...(recording.audit ?? [])], dialect);
   const status = endedStatus(after) ?? recording.status;
   if (status) await setStatus(tx, run.id, { status, ...projectionOf(after), at });
   return after;
@@ -79,8 +79,8 @@ function endedStatus(run: Run): RunStatus | undefined {
 
 const product = 'hermes';
 
-/** Decisions, presses, starts of calls that change something, and endings. Never message text. */
-function auditOf(run: Run, step: RecordedStep, conversationId: string): AuditEntry[] {
+/** Decisions, presses, starts of calls that change something, and endings with the last hash of the run. Never message text. */
+function auditOf(run: Run, step: RecordedStep, { conversationId, head }: { conversationId: string; head: string }): AuditEntry[] {
   const base = { at: step.at, runId: run.id, conversationId };
   const who = (person: PersonRef | undefined) => person?.id ?? product;
   switch (step.type) {
@@ -91,10 +91,10 @@ function auditOf(run: Run, step: RecordedStep, conversationId: string): AuditEnt
     case 'tool_started':
       return step.level > 0 ? [{ ...base, kind: 'started', actor: product, subject: step.callId, data: { level: step.level, attempt: step.attempt } }] : [];
     case 'run_cancelled':
-      return [{ ...base, kind: 'run_ended', actor: who(step.by), subject: run.id, data: { ending: step.type, reason: step.reason } }];
+      return [{ ...base, kind: 'run_ended', actor: who(step.by), subject: run.id, data: { ending: step.type, reason: step.reason, hash: head } }];
     case 'run_completed':
     case 'run_failed':
-      return [{ ...base, kind: 'run_ended', actor: product, subject: run.id, data: { ending: step.type } }];
+      return [{ ...base, kind: 'run_ended', actor: product, subject: run.id, data: { ending: step.type, hash: head } }];
     default:
       return [];
   }

@@ -45,11 +45,6 @@ export async function readConversation(db: Reader, id: string): Promise<Conversa
   return db.selectFrom('conversations').selectAll().where('id', '=', id).executeTakeFirst();
 }
 
-export function placeOf(conversation: Conversation): Place {
-  const { platform, tenant, channel, thread, audience } = conversation;
-  return { platform: platform as Place['platform'], tenant, channel, thread, audience: audience as Place['audience'] };
-}
-
 export async function markPosted(tx: Tx, id: string, at: number): Promise<void> {
   await tx.updateTable('conversations').set({ last_post_at: at }).where('id', '=', id).execute();
 }

@@ -182,6 +182,21 @@ describe('a run that takes the process down each time', () => {
   });
 });
 
+it('a question that stayed open when its run ended is taken back at its time, once', async () => {
+  team = await Team.start({ clock, script: () => ({ calls: [{ name: 'clarify', args: { question: 'Which?', options: ['red', 'blue'] } }] }) });
+  const asked = team.platform.say(lin, 'one');
+  await team.submit(asked);
+  await idle(team);
+  await team.say(lin, 'stop', { thread: asked.place.thread });
+  await idle(team);
+  const at = clock.now() + 60_000;
+  await team.store.transact((tx) => tx.updateTable('interactions').set({ resolved_at: null, outcome: null, expires_at: at }).execute());
+  await clock.advance(120_000);
+  const rows = await team.store.db.selectFrom('interactions').select(['resolved_at', 'outcome']).execute();
+  expect(rows).toEqual([{ resolved_at: expect.any(Number), outcome: expect.stringContaining('withdrawn') }]);
+  expect(await runsOf(team)).toMatchObject([{ status: 'cancelled' }]);
+});
+
 it('a run that a fault of ours breaks each time ends with a plain sentence, and the others go on', async () => {
   const broken = {
     ...heldTool('broken', calls),
