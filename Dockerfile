@@ -16,8 +16,8 @@ COPY config ./config
 RUN mkdir /data && chown node:node /data && chmod 700 /data
 USER node
 # Outside the container the port is reachable only by way of 0.0.0.0, and there every visitor counts as a stranger: set
-# HERMES_ADMIN_TOKEN, since without one only requests from the same host are answered.
-ENV NODE_ENV=production HERMES_DATA_DIR=/data HOST=0.0.0.0
+# HERMES_ADMIN_TOKEN, since without one it does not start.
+ENV NODE_ENV=production HERMES_DATA_DIR=/data HOST=0.0.0.0 NODE_COMPILE_CACHE=/tmp/hermes-compile-cache
 VOLUME /data
 EXPOSE 3000
 HEALTHCHECK --interval=30s --timeout=5s --start-period=20s --retries=3 \
