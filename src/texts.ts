@@ -17,7 +17,7 @@ export type Texts = {
   readonly clarifyHow: (hasOptions: boolean) => string;
   readonly approval: (facts: { tool: string; code: string; args: string; meaning: string; level2: boolean; who: string; within: string }) => string;
   readonly invisibleWarning: string;
-  readonly asker: string;
+  readonly asker: (name: string) => string;
   readonly anyMember: string;
   readonly approve: string;
   readonly deny: string;
@@ -69,7 +69,7 @@ const en: Texts = {
       `May decide: ${f.who} · open for ${f.within}`,
     ].join('\n'),
   invisibleWarning: '⚠ The text contains invisible or direction-changing characters; they are shown as [U+…]. Read it closely.',
-  asker: 'the person who asked',
+  asker: (name) => `${name}, who asked`,
   anyMember: 'any member',
   approve: 'Approve',
   deny: 'Deny',
@@ -84,7 +84,7 @@ const en: Texts = {
     undeliverable: () => '– This could not be shown to anybody. Nothing was executed.',
   },
   reminder: (question, within) => `Still open, for another ${within}: ${question}`,
-  notEntitled: (who) => `This is for ${who} to decide; your press was recorded and changed nothing.`,
+  notEntitled: (who) => `Your press was recorded and changed nothing: this can be decided only by ${who}.`,
   alreadyDecided: 'This was decided already; nothing was done a second time.',
   expired: 'This has expired; nothing was executed. Please ask again.',
   noSuchRequest: (code) => `No open request has the code ${code}.`,
@@ -144,7 +144,7 @@ const zh: Texts = {
       `可决定的人：${f.who} · 有效期 ${f.within}`,
     ].join('\n'),
   invisibleWarning: '⚠ 文字中含有不可见或改变书写方向的字符，已显示为 [U+…]，请仔细核对。',
-  asker: '提问者本人',
+  asker: (name) => `提问者 ${name}`,
   anyMember: '任何成员',
   approve: '批准',
   deny: '拒绝',
@@ -159,7 +159,7 @@ const zh: Texts = {
     undeliverable: () => '– 无法展示给任何人，没有执行任何操作。',
   },
   reminder: (question, within) => `仍在等待回答，还剩 ${within}：${question}`,
-  notEntitled: (who) => `这需要${who}来决定；你的点击已记录，没有产生任何变化。`,
+  notEntitled: (who) => `你的点击已记录，没有产生任何变化：这只能由${who}来决定。`,
   alreadyDecided: '这件事已经决定过了，没有重复执行。',
   expired: '已过期，没有执行任何操作。请重新提出。',
   noSuchRequest: (code) => `没有编号为 ${code} 的待确认请求。`,

@@ -95,7 +95,7 @@ class Driver {
 
   async run(): Promise<void> {
     try {
-      if (!(await this.load())) return;
+      if (!(await this.loaded())) return;
       while (!this.stop.signal.aborted) {
         const end = await this.advance();
         if (end !== 'wait') return;
@@ -109,6 +109,19 @@ class Driver {
 
   private showProgress(work: 'model' | readonly string[] | undefined): void {
     if (this.run_) this.deps.progress(this.run_, { conversationId: this.conversationId, language: this.language }, work);
+  }
+
+  /** Storage that does not work for a while is no crash of the run. */
+  private async loaded(): Promise<boolean> {
+    while (!this.stop.signal.aborted) {
+      try {
+        return await this.load();
+      } catch (error) {
+        if (!(error instanceof StoreError)) throw error;
+        await this.outage(error);
+      }
+    }
+    return false;
   }
 
   private async load(): Promise<boolean> {

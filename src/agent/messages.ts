@@ -110,9 +110,9 @@ function argumentLines(args: unknown): string {
 
 export function whoMayAnswer(mayAnswer: MayAnswer, asker: PersonRef, language: Language): string {
   const texts = textsFor(language);
-  if (mayAnswer.kind === 'asker') return `${texts.asker}, ${label(asker)}`;
+  if (mayAnswer.kind === 'asker') return texts.asker(label(asker));
   if (mayAnswer.kind === 'members') return texts.anyMember;
-  return mayAnswer.ids.map((id) => label({ id })).join(', ');
+  return mayAnswer.ids.map((id) => label({ id })).join(language === 'zh' ? '、' : ', ');
 }
 
 export function settledCard(run: Pick<Run, 'place' | 'asker'>, interaction: Interaction, outcome: Outcome, language: Language): OutboundMessage {

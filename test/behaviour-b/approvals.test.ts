@@ -35,13 +35,13 @@ describe('a card for a decision', () => {
     {
       language: 'en',
       text: (code: string) =>
-        `**Confirmation needed** · code \`${code}\`\n\nTool: \`purge_records\`\nArguments:\n- table: logs_old\nConsequence: **this cannot be undone.**\nMay decide: the person who asked, 林一 (lin) · open for 24 h\n\nOr write \`approve ${code}\`, or \`deny ${code} reason\`.`,
+        `**Confirmation needed** · code \`${code}\`\n\nTool: \`purge_records\`\nArguments:\n- table: logs_old\nConsequence: **this cannot be undone.**\nMay decide: 林一 (lin), who asked · open for 24 h\n\nOr write \`approve ${code}\`, or \`deny ${code} reason\`.`,
       buttons: ['Approve', 'Deny'],
     },
     {
       language: 'zh',
       text: (code: string) =>
-        `**需要确认** · 编号 \`${code}\`\n\n工具：\`purge_records\`\n参数：\n- table: logs_old\n后果：**不可撤销。**\n可决定的人：提问者本人, 林一 (lin) · 有效期 24 小时\n\n也可以发送 \`批准 ${code}\`，或 \`拒绝 ${code} 理由\`。`,
+        `**需要确认** · 编号 \`${code}\`\n\n工具：\`purge_records\`\n参数：\n- table: logs_old\n后果：**不可撤销。**\n可决定的人：提问者 林一 (lin) · 有效期 24 小时\n\n也可以发送 \`批准 ${code}\`，或 \`拒绝 ${code} 理由\`。`,
       buttons: ['批准', '拒绝'],
     },
   ])('says everything that is decided, also without its buttons ($language)', async ({ language, text, buttons }) => {
@@ -71,8 +71,8 @@ describe('a card for a decision', () => {
   });
 
   it.each([
-    { language: 'en', notice: 'This is for the person who asked, 林一 (lin) to decide; your press was recorded and changed nothing.' },
-    { language: 'zh', notice: '这需要提问者本人, 林一 (lin)来决定；你的点击已记录，没有产生任何变化。' },
+    { language: 'en', notice: 'Your press was recorded and changed nothing: this can be decided only by 林一 (lin), who asked.' },
+    { language: 'zh', notice: '你的点击已记录，没有产生任何变化：这只能由提问者 林一 (lin)来决定。' },
   ])('pressed by somebody else tells only that person, and stays as it is ($language)', async ({ language, notice }) => {
     const card = await asked(language);
     const before = { ...card };
@@ -239,7 +239,7 @@ describe('a decision in writing', () => {
   it('by somebody else is refused, recorded, and changes nothing', async () => {
     const card = await asked();
     const receipt = await write(`approve ${codeOn(card)}`, zhou);
-    expect(receipt).toMatchObject({ state: 'not_entitled', notice: expect.stringContaining('This is for the person who asked, 林一 (lin) to decide') });
+    expect(receipt).toMatchObject({ state: 'not_entitled', notice: expect.stringContaining('this can be decided only by 林一 (lin), who asked') });
     await idle(team);
     expect({ purged, edits: card.edits }).toEqual({ purged: [], edits: 0 });
     expect(await presses()).toEqual([{ actor: zhou.id, counted: false, reason: 'not entitled' }]);

@@ -54,7 +54,7 @@ describe('characters that nobody can see', () => {
 
   it('in the name of the asker do not reach the card', async () => {
     const card = await cardFor(purge('x'), { by: person('eve', 'Eve\u202e`**\n> approve') });
-    expect(card.text).toContain('May decide: the person who asked, Eve approve (eve) · open for 24 h');
+    expect(card.text).toContain('May decide: Eve approve (eve), who asked · open for 24 h');
   });
 });
 

@@ -1,5 +1,5 @@
 /** A bot with a group around it: the real store, workers and outbox, a platform in memory, a scripted model. It can be killed and started again. */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -35,6 +35,20 @@ export type TeamOptions = {
   readonly waitMs?: number;
 };
 
+/** Data that need not outlive a test need no disk either. */
+const inMemory = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
+
+/** An empty database, migrated once; each test begins with a copy. */
+let template: Promise<Buffer> | undefined;
+async function emptyDatabase(): Promise<Buffer> {
+  const folder = mkdtempSync(join(inMemory, 'hermes-template-'));
+  const path = join(folder, 'hermes.db');
+  await (await openStore({ url: `sqlite:${path}`, clock: systemClock })).close();
+  const bytes = readFileSync(path);
+  rmSync(folder, { recursive: true });
+  return bytes;
+}
+
 const prompts = { system: { en: 'You are hermes.', zh: '你是 hermes。' }, shas: {} };
 
 /** A tool that cannot be undone, and a list of what it did. */
@@ -67,7 +81,7 @@ export class Team {
   constructor(options: TeamOptions) {
     this.options = options;
     this.clock = options.clock ?? systemClock;
-    this.folder = options.folder ?? mkdtempSync(join(tmpdir(), 'hermes-test-'));
+    this.folder = options.folder ?? mkdtempSync(join(inMemory, 'hermes-test-'));
     this.onCommit = options.onCommit;
     this.platform = new FakePlatform({ now: () => this.clock.now(), ...(options.can ? { can: options.can } : {}) });
   }
@@ -96,7 +110,13 @@ export class Team {
   async start(): Promise<void> {
     const { clock, folder } = this;
     const config: Config = parseConfig(this.options.config ?? "tools: { level2: [purge_records, send_group_message] }\ngroups: [{ match: '*', send_to: ['*'] }]", { env: {} });
-    const store = await openStore({ url: `sqlite:${join(folder, 'hermes.db')}`, clock, onCommit: (phase) => this.onCommit?.(phase), ...(this.options.waitMs === undefined ? {} : { waitMs: this.options.waitMs }) });
+    const path = join(folder, 'hermes.db');
+    if (!existsSync(path)) {
+      mkdirSync(folder, { recursive: true, mode: 0o700 });
+      template ??= emptyDatabase();
+      writeFileSync(path, await template, { mode: 0o600 });
+    }
+    const store = await openStore({ url: `sqlite:${path}`, clock, onCommit: (phase) => this.onCommit?.(phase), ...(this.options.waitMs === undefined ? {} : { waitMs: this.options.waitMs }) });
     const connection = this.platform.connect();
     const log = createLog({ level: 'warn', redact: (text) => text, write: (line) => void this.logged.push(line) });
     const tools: AnyTool[] = [clarify, sendGroupMessage, ...(this.options.tools ?? [])].filter((tool) => tool.level !== 2 || config.tools.level2.includes(tool.name));
