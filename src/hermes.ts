@@ -70,7 +70,7 @@ export function createHermes(parts: HermesParts): Hermes {
   };
   const ticker = new Ticker({ store, clock, log, languageFor, wake });
   const comebacks = createComebacks({ store, clock, adapterOf, languageFor, wake: () => outbox.wake(), questionSettled: () => ticker.poke() });
-  const outbox = new Outbox({ store, clock, log, owner, adapterOf, settled: comebacks });
+  const outbox = new Outbox({ store, clock, log, owner, clean: redactor.text, adapterOf, settled: comebacks });
   const progress = createProgress({ clock, enabled: agent.progress, show: (p) => outbox.progress(p), close: (id, conversation) => outbox.endProgress(id, conversation) });
   const calls = createCalls({
     store,

@@ -11,7 +11,13 @@ import { textsFor } from '../texts.ts';
 import type { Adapter, LiveHandle, OutboundMessage } from './types.ts';
 
 export type Settled = { readonly row: OutboxRow; readonly state: 'sent' | 'failed' | 'withdrawn' | 'unknown'; readonly platformMessageId?: string; readonly error?: string };
-export type DeliveryDeps = { readonly store: Store; readonly clock: Clock; readonly owner: string };
+export type DeliveryDeps = {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly owner: string;
+  /** Secrets out: a platform's error may repeat the address it was called at. */
+  readonly clean: (text: string) => string;
+};
 
 const leaseMs = 60_000;
 const sendMs = 30_000;
@@ -188,10 +194,11 @@ class Delivery {
 
   private async failed(error: PlatformError): Promise<Settled | undefined> {
     const { deps, row } = this;
-    if (error.outcome === 'refused') return settle(deps, row, { state: 'failed', error: `${error.code}: ${error.message}` });
+    const reason = deps.clean(`${error.code}: ${error.message}`);
+    if (error.outcome === 'refused') return settle(deps, row, { state: 'failed', error: reason });
     const backoff = Math.min(firstBackoffMs * 2 ** Math.min(row.attempts, 20), longestBackoffMs);
     const at = deps.clock.now() + (error.retryAfterMs ?? backoff);
-    await deps.store.transact((tx) => postponeOutbox(tx, row, { at, error: `${error.code}: ${error.message} (${iso(deps.clock.now())})`, ambiguous: error.outcome === 'unknown' }));
+    await deps.store.transact((tx) => postponeOutbox(tx, row, { at, error: `${reason} (${iso(deps.clock.now())})`, ambiguous: error.outcome === 'unknown' }));
     return undefined;
   }
 }

@@ -1,4 +1,5 @@
 /** The door for everything that people do. One transaction takes the event and does what follows from it; only then may the adapter acknowledge. */
+import { label } from '../adapters/shared/visible.ts';
 import type { Adapter, IncomingEvent, IncomingMessage, InteractionReply, Language, MessageChange, OutboxKind, Place, Receipt } from '../adapters/types.ts';
 import type { Clock } from '../clock.ts';
 import { NotFoundError, RunConflictError, StoreError } from '../errors.ts';
@@ -216,13 +217,16 @@ async function answerQuestion(deps: InboxDeps, taken: Taken, decision: Extract<R
 }
 
 async function decideByText(deps: InboxDeps, taken: Taken, decision: Extract<Route, { to: 'decision' }>): Promise<Receipt> {
-  const { message, texts } = taken;
+  const { message, texts, conversation } = taken;
   const row = await interactionByCode(taken.tx, message.place, decision.code);
   if (row?.kind !== 'approval') return say(taken, 'decided', 'no_such_request', texts.noSuchRequest(decision.code));
   const reply = { row, by: message.author, choice: decision.choice, ...(decision.reason ? { reason: decision.reason } : {}) };
   const pressed = await pressInteraction(deps, taken, reply);
   if (pressed.state !== 'accepted' && pressed.notice) return { ...(await say(taken, 'decided', pressed.state, pressed.notice)), state: pressed.state };
   await settleMessage(taken.tx, taken.row, { outcome: 'decided', ...(row.run_id ? { runId: row.run_id } : {}) });
+  // The card stands elsewhere, and what it says stays there.
+  const receipt = texts.settled[decision.choice === 'approve' ? 'approved' : 'declined']({ by: label(message.author), value: '' });
+  if (pressed.card && row.conversation_id !== conversation.id) await line(taken, `${message.key}/decided`, receipt, 'receipt');
   return pressed;
 }
 

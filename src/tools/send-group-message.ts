@@ -35,7 +35,7 @@ export const sendGroupMessage: ToolDefinition<Args> = {
   },
 };
 
-/** Refused here, a target costs no call to the platform and no other group's name is told. */
+/** The name is only looked up: a target refused here gets no post, and no other group's name is told. */
 async function resolveTarget(name: string, context: ToolContext): Promise<Resolution> {
   const wanted = name.trim().replace(/^#/, '');
   const found = await context.findChannels(wanted);

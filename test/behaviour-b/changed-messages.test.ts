@@ -97,6 +97,7 @@ describe('a request that has not begun', () => {
     busy.open({ text: 'One.' });
     await idle(team);
     expect(JSON.stringify(team.requests)).not.toContain('swordfish');
+    expect(team.requests, 'nothing is left to be read').toHaveLength(1);
     expect(inThread(team, first.place.thread)).toContain('One.');
   });
 });

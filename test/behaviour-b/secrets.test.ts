@@ -3,13 +3,13 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ModelError } from '../../src/errors.ts';
+import { ModelError, PlatformError } from '../../src/errors.ts';
 import type { ToolDefinition } from '../../src/tools/types.ts';
 import { idle, inThread, lin, resultsIn, saidIn, stepsOf, zhou } from '../behaviour/fixtures.ts';
 import { type FakeClock, fakeClock } from '../fakes/clock.ts';
 import { person } from '../fakes/platform.ts';
-import { type Script, Team } from '../fakes/team.ts';
-import { cardOf, inTurn, pressOn, send } from './fixtures.ts';
+import { type Script, Team, until } from '../fakes/team.ts';
+import { cardOf, inTurn, outboxOf, pressOn, send } from './fixtures.ts';
 
 const secret = 'sk-test/0123+456789"abcdef?é';
 const mark = '[secret:OPENAI_API_KEY]';
@@ -173,6 +173,18 @@ describe('a secret', () => {
     const broken = { ...echoTool(''), execute: () => Promise.reject(new Error(`cannot log in with ${secret}`)) };
     await run(inTurn(lookUp('x'), { text: 'Fine.' }), 'hello', [broken]);
     expect(resultsIn(team.requests[1])[0]).toContain(`cannot log in with ${mark}`);
+    await nothingLeaked();
+  });
+
+  it.each(['refused', 'retry', 'unknown'] as const)('in an error of the platform (%s) is taken out of the record', async (outcome) => {
+    team = await Team.start({ clock, config, can: { progress: false }, script: inTurn(send('all', 'Hi.'), { text: 'Fine.' }) });
+    await team.say(lin, 'hello');
+    const card = await cardOf(team);
+    team.platform.onSend = (message) => (message.place.channel === 'C_ALL' ? new PlatformError('http_400', `POST https://chat.example/send?key=${encodeURIComponent(secret)} failed`, { outcome }) : undefined);
+    await pressOn(team, card, 'approve', lin);
+    await clock.advance(25_000);
+    await until('the answer', () => team.platform.texts().includes('Fine.'));
+    expect((await outboxOf(team)).map((row) => row.error).join()).toContain(`key=${mark} failed`);
     await nothingLeaked();
   });
 

@@ -5,15 +5,15 @@ import { join } from 'node:path';
 import { sql } from 'kysely';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Receipt } from '../../src/adapters/types.ts';
-import { DatabaseFileError } from '../../src/errors.ts';
+import { DatabaseFileError, StoreError } from '../../src/errors.ts';
 import { brokenAudit } from '../../src/store/audit.ts';
 import { brokenChain } from '../../src/store/steps.ts';
-import { type Door, door, idle, inThread, lin, runsOf, stepsOf, zhou } from '../behaviour/fixtures.ts';
+import { type Door, door, idle, inThread, lin, resultsIn, runsOf, stepsOf, zhou } from '../behaviour/fixtures.ts';
 import { type FakeClock, fakeClock } from '../fakes/clock.ts';
 import { fillUp, mountSmall } from '../fakes/disk.ts';
 import { type Script as OtherProcess, runScript } from '../fakes/script.ts';
 import { purgeTool, type Script, type Scripted, Team, until } from '../fakes/team.ts';
-import { buttonOn, cardOf, inTurn, purge, within } from './fixtures.ts';
+import { buttonOn, cardOf, inTurn, purge, send, within } from './fixtures.ts';
 
 const notice = { en: 'I cannot store anything at the moment, so nothing new is accepted and nothing is changed. Please write again in a few minutes.', zh: '目前无法保存任何内容，因此暂不接收新请求，也不做任何改动。请几分钟后再发。' };
 const folder = mkdtempSync(join(tmpdir(), 'hermes-outage-'));
@@ -263,6 +263,28 @@ describe.skipIf(!smallDisk)('on a full disk', () => {
     }
     await until('the end', () => team.platform.texts().includes('Purged.'));
     expect(purged).toEqual(['logs_old']);
+    await isWhole();
+  });
+});
+
+describe('right after a write has failed', () => {
+  it.each([true, false])('what changes something is refused until a write went through (refused: %s)', async (refused) => {
+    const reply: Door<Scripted> = door();
+    await start((_r, n) => (n === 1 ? reply.opened : { text: 'Finished.' }));
+    const asked = team.platform.say(lin, 'tell them');
+    await team.submit(asked);
+    await until('the request', () => team.requests.length === 1);
+    team.onCommit = () => {
+      team.onCommit = undefined;
+      throw new StoreError('store_full', 'the disk is full');
+    };
+    await expect(team.say(zhou, 'hi')).rejects.toMatchObject({ code: 'store_full' });
+    if (!refused) await clock.advance(6000);
+    reply.open(send('ops', 'Hello all.'));
+    await until('the answer', () => inThread(team, asked.place.thread).includes('Finished.'));
+    expect(resultsIn(team.requests.at(-1))).toEqual([refused ? 'Not executed: nothing can be recorded at the moment, so nothing may be changed. Try again later.' : expect.stringMatching(/^Posted 1 message/)]);
+    expect(team.platform.texts().filter((text) => text.startsWith('Hello all.'))).toHaveLength(refused ? 0 : 1);
+    await clock.advance(6000);
     await isWhole();
   });
 });

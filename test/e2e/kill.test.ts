@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import chromium from '@sparticuz/chromium';
 import { type Browser, type Page, chromium as playwright } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { dataFolder, HermesProcess } from '../fakes/process.ts';
+import { dataFolder, HermesProcess, killLeftovers } from '../fakes/process.ts';
 
 let browser: Browser | undefined;
 let why = '';
@@ -20,6 +20,7 @@ beforeAll(async () => {
   }
 });
 afterAll(async () => {
+  killLeftovers();
   await browser?.close();
   data.remove();
 });

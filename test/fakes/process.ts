@@ -22,6 +22,12 @@ export function dataFolder(): { path: string; remove: () => void } {
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
 }
 
+/** Whatever a failed test left behind would keep the test process waiting for ever. */
+const alive = new Set<ChildProcess>();
+export function killLeftovers(): void {
+  for (const child of alive) child.kill('SIGKILL');
+}
+
 export class HermesProcess {
   readonly address: string;
   readonly child: ChildProcess;
@@ -33,17 +39,20 @@ export class HermesProcess {
     this.output = output;
   }
 
-  static async start(options: { data: string; port?: number; env?: Record<string, string>; args?: string[] }): Promise<HermesProcess> {
+  static async start(options: { data: string; port?: number; env?: Record<string, string>; args?: string[]; onOutput?: (all: string) => void }): Promise<HermesProcess> {
     const { PATH = '', HOME = '' } = process.env;
     const child = spawn(process.execPath, [join(root, 'bin/hermes.js'), 'start', '--port', String(options.port ?? 0), ...(options.args ?? [])], {
       cwd: options.data,
       env: { PATH, HOME, HERMES_DATA_DIR: options.data, ...options.env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
+    alive.add(child);
+    child.once('exit', () => alive.delete(child));
     const output: string[] = [];
     const address = await new Promise<string>((resolve, reject) => {
       const read = (chunk: Buffer) => {
         output.push(chunk.toString());
+        options.onOutput?.(output.join(''));
         const found = /open (http:\/\/\S+) in a browser/.exec(output.join(''));
         if (found?.[1]) resolve(found[1]);
       };
