@@ -12,7 +12,7 @@ import { openExisting, restore } from './store/restore.ts';
 const program = new Command('hermes').description("The team's agent in group chat.").version(versionOf()).showHelpAfterError();
 
 program
-  .command('start', { isDefault: true })
+  .command('start')
   .description('run the bot with its console')
   .option('--config <file>', 'YAML configuration (default: hermes.yaml, if it is there)')
   .option('--port <number>', 'port of the console', portNumber)
@@ -80,4 +80,5 @@ async function guarded(work: () => Promise<void>): Promise<void> {
   }
 }
 
-await program.parseAsync();
+const [, , ...words] = process.argv;
+await program.parseAsync(words.length > 0 ? words : ['start'], { from: 'user' });

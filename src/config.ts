@@ -123,7 +123,7 @@ export function parseConfig(text: string, source: ConfigSource, name = 'configur
   const raw = withEnvironment(isObject(written) ? written : {}, source, problems);
   const parsed = schema.safeParse(raw);
   if (!parsed.success) problems.push(...parsed.error.issues.flatMap((issue) => describe(issue, source.env)));
-  if (problems.length > 0 || !parsed.success) throw new ConfigError(problems.map((problem) => `${name}: ${problem}`));
+  if (problems.length > 0 || !parsed.success) throw new ConfigError(problems.map((problem) => (name === 'defaults' ? problem : `${name}: ${problem}`)));
   return complete(parsed.data, name);
 }
 

@@ -142,6 +142,8 @@ const addressOf = (config: Config, listening: Listening): string => `http://${co
 
 function announce({ config, say, log }: Startup, listening: Listening): void {
   const address = addressOf(config, listening);
+  if (config.demo && config.models.main.model !== undefined)
+    say(`The model ${config.models.main.model} is configured, but no server for it: set OPENAI_BASE_URL or OPENAI_API_KEY. / 已配置模型 ${config.models.main.model}，但没有配置模型服务：请设置 OPENAI_BASE_URL 或 OPENAI_API_KEY。`);
   if (config.demo) {
     say(`No model server is configured, so the offline demo model answers. Set OPENAI_BASE_URL and HERMES_MODEL (and OPENAI_API_KEY, if the server wants one) to use a real one.`);
     say('未配置模型服务，由离线演示模型回答。设置 OPENAI_BASE_URL 与 HERMES_MODEL（以及服务需要的 OPENAI_API_KEY）即可使用真实模型。');

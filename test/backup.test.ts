@@ -68,6 +68,24 @@ it('a restore is refused while a server runs, and for a file that is no whole da
   expect(await held()).toEqual(['mine']);
 });
 
+it.each([
+  ['a folder', '.', 'name a file in it'],
+  ['a folder that does not exist', 'nowhere/copy.db', 'cannot be written'],
+])('a backup to %s is one sentence, and nothing is left beside it', async (_what, target, says) => {
+  await put('mine');
+  const { code, output } = await hermes('backup', target);
+  expect({ code, lines: output.trim().split('\n').length }).toEqual({ code: 1, lines: 1 });
+  expect(output).toContain(says);
+  expect(readdirSync(join(data.path, '..')).filter((name) => name.endsWith('.unfinished'))).toEqual([]);
+});
+
+it('a data folder that the system refuses ends the start with a sentence', async () => {
+  const refused = await promisify(execFile)(process.execPath, [entry, 'start', '--port', '0'], { env: { PATH: process.env.PATH ?? '', HERMES_DATA_DIR: '/proc/hermes' }, timeout: 15_000 }).catch(
+    (error: { code: number; stderr: string }) => error,
+  );
+  expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('the data folder /proc/hermes cannot be written') });
+});
+
 it('a backup of nothing says so and makes no file', async () => {
   expect(await hermes('backup', 'copy.db')).toMatchObject({ code: 1, output: expect.stringContaining('there is no database at') });
   expect(existsSync(join(data.path, 'copy.db'))).toBe(false);

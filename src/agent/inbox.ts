@@ -222,6 +222,12 @@ async function decideByText(deps: InboxDeps, taken: Taken, decision: Extract<Rou
   if (row?.kind !== 'approval') return say(taken, 'decided', 'no_such_request', texts.noSuchRequest(decision.code));
   const reply = { row, by: message.author, choice: decision.choice, ...(decision.reason ? { reason: decision.reason } : {}) };
   const pressed = await pressInteraction(deps, taken, reply);
+  // A stranger's attempt is nobody else's business, where the platform can tell that person alone.
+  const isPrivate = pressed.state === 'not_entitled' && deps.adapterOf(message.place)?.can.privateNotice === true;
+  if (isPrivate) {
+    await settleMessage(taken.tx, taken.row, { outcome: 'refused', reason: pressed.state });
+    return pressed;
+  }
   if (pressed.state !== 'accepted' && pressed.notice) return { ...(await say(taken, 'decided', pressed.state, pressed.notice)), state: pressed.state };
   await settleMessage(taken.tx, taken.row, { outcome: 'decided', ...(row.run_id ? { runId: row.run_id } : {}) });
   // The card stands elsewhere, and what it says stays there.

@@ -94,7 +94,9 @@ type PartialCall = { providerId: string; name: string; argsText: string };
 type Collected = { text: string; reasoning: string; calls: Map<number, PartialCall>; finish: string; usage: Usage | undefined; model: string };
 
 async function stream(client: OpenAI, settings: ModelSettings, request: ModelRequest, signal: AbortSignal, touch: () => void): Promise<ModelReply> {
-  const chunks = await client.chat.completions.create(body(settings, request), { signal });
+  const { data: chunks, response } = await client.chat.completions.create(body(settings, request), { signal }).withResponse();
+  const type = response.headers.get('content-type') ?? '';
+  if (type.includes('text/html')) throw new ModelError('bad_response', `the server answered with a web page (${type}); is the base URL right? It usually ends in /v1`, { retryable: false });
   const collected: Collected = { text: '', reasoning: '', calls: new Map(), finish: '', usage: undefined, model: settings.model };
   for await (const chunk of chunks) {
     touch();

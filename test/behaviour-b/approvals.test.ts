@@ -71,8 +71,8 @@ describe('a card for a decision', () => {
   });
 
   it.each([
-    { language: 'en', notice: 'Your press was recorded and changed nothing: this can be decided only by 林一 (lin), who asked.' },
-    { language: 'zh', notice: '你的点击已记录，没有产生任何变化：这只能由提问者 林一 (lin)来决定。' },
+    { language: 'en', notice: 'Recorded, and nothing was changed: this can be decided only by 林一 (lin), who asked.' },
+    { language: 'zh', notice: '已记录，没有产生任何变化：这只能由提问者 林一 (lin)来决定。' },
   ])('pressed by somebody else tells only that person, and stays as it is ($language)', async ({ language, notice }) => {
     const card = await asked(language);
     const before = { ...card };
@@ -241,6 +241,7 @@ describe('a decision in writing', () => {
     const receipt = await write(`approve ${codeOn(card)}`, zhou);
     expect(receipt).toMatchObject({ state: 'not_entitled', notice: expect.stringContaining('this can be decided only by 林一 (lin), who asked') });
     await idle(team);
+    expect(inThread(team, thread), 'only that person is told').toHaveLength(1);
     expect({ purged, edits: card.edits }).toEqual({ purged: [], edits: 0 });
     expect(await presses()).toEqual([{ actor: zhou.id, counted: false, reason: 'not entitled' }]);
     expect(await runsOf(team)).toMatchObject([{ status: 'suspended' }]);

@@ -178,7 +178,7 @@ describe('while the bot waits for one person, another', () => {
     await team.say(zhou, '4 月的会议改到三点了', { thread });
     await team.say(zhou, '4 月有几天？', { thread, mention: true });
     await until('the own answer', () => inThread(team, thread).includes('30 天。'));
-    expect(await team.press(team.button('4 月').interactionId, '4 月', zhou)).toMatchObject({ state: 'not_entitled', notice: '你的点击已记录，没有产生任何变化：这只能由提问者 林一 (lin)来决定。' });
+    expect(await team.press(team.button('4 月').interactionId, '4 月', zhou)).toMatchObject({ state: 'not_entitled', notice: '已记录，没有产生任何变化：这只能由提问者 林一 (lin)来决定。' });
     expect(card?.edits).toBe(0);
     await team.say(lin, '3 月', { thread });
     await until('the end', () => inThread(team, thread).includes('3 月的草稿已删除。'));

@@ -49,11 +49,12 @@ export class Intake {
   }
 
   /** Hands a stored message on. Rejects when the agent has not taken it; it is then tried again by itself. */
-  async hand(message: ConsoleMessage): Promise<void> {
+  async hand(message: ConsoleMessage): Promise<Receipt> {
     const { storage } = this.deps;
+    let receipt: Receipt;
     try {
       const quoted = message.quote === undefined ? undefined : await storage.read(message.quote);
-      await this.submit(incomingOf(message, quoted));
+      receipt = await this.submit(incomingOf(message, quoted));
     } catch (error) {
       if (error instanceof StoreError) this.retryLater();
       throw error;
@@ -64,6 +65,7 @@ export class Intake {
       // The agent has it; handed on once more it is recognised as a duplicate.
       this.retryLater();
     }
+    return receipt;
   }
 
   private retryLater(): void {

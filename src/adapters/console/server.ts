@@ -38,7 +38,7 @@ export function createServer(deps: Deps): ConsoleServer {
   };
 }
 
-async function postMessage(deps: Deps, request: PostRequest): Promise<{ key: string; thread: string }> {
+async function postMessage(deps: Deps, request: PostRequest): Promise<{ key: string; thread: string; notice?: string }> {
   const { storage, clock, intake, changes } = deps;
   const author = checkUser(request.user);
   const channel = checkChannel(request.channel);
@@ -56,12 +56,13 @@ async function postMessage(deps: Deps, request: PostRequest): Promise<{ key: str
   await storage.add(message);
   changes.tell(message);
   try {
-    await intake.hand({ ...message, body: {}, progress: false, deleted: false });
+    const { state, notice } = await intake.hand({ ...message, body: {}, progress: false, deleted: false });
+    // Everything else is said in the thread.
+    return { key: keyOf(message), thread, ...(state === 'not_entitled' && notice ? { notice } : {}) };
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
     throw new StoreError(error.code, 'Your message is kept, but the storage does not work at the moment. It is handed on as soon as it does; there is no need to write it again.', { cause: error });
   }
-  return { key: keyOf(message), thread };
 }
 
 /** The message that a request names by id or key; undefined when it names none. A deleted one still names its thread. */

@@ -81,7 +81,8 @@ export type PressRequest = { readonly user: string; readonly choice?: string; re
  * `user` names a person of the console, never of another platform. Without `user` an edit or deletion counts as the author's own.
  */
 export type ConsoleServer = {
-  postMessage(request: PostRequest): Promise<{ key: string; thread: string }>;
+  /** `notice` is for this person only. */
+  postMessage(request: PostRequest): Promise<{ key: string; thread: string; notice?: string }>;
   editMessage(key: string, user: string | undefined, text: string): Promise<void>;
   deleteMessage(key: string, user: string | undefined): Promise<void>;
   press(interactionId: string, request: PressRequest): Promise<Receipt>;

@@ -74,7 +74,9 @@ function notice(text, kind, only) {
 }
 
 async function post(text, { thread, mention }) {
-  await api('POST', '/api/console/messages', { channel: state.channel, user: state.user, text, mention, ...(thread ? { thread } : {}) });
+  const user = state.user;
+  const { notice: only } = await api('POST', '/api/console/messages', { channel: state.channel, user: state.user, text, mention, ...(thread ? { thread } : {}) });
+  if (only) notice(only, 'private', fill(texts.onlyFor, nameOf(user)));
   await load();
 }
 
