@@ -1,5 +1,6 @@
+import { Hono } from 'hono';
 import { describe, expect, test } from 'vitest';
-import { judge, sessionFor, type Visit } from './guard.ts';
+import { guard, judge, sessionFor, type Visit } from './guard.ts';
 
 const token = 'correct horse battery staple';
 const visit = (method: string, path: string, headers: Record<string, string> = {}, session?: string): Visit => ({ method, path, headers, session });
@@ -94,4 +95,13 @@ describe('with a token', () => {
   ] as const)('what the cookie changes is asked from %s: %s', ([, headers, to]) => {
     expect(judge(oneWord, visit('POST', '/api/x', { ...json, ...headers }, sessionFor(oneWord))).to).toBe(to);
   });
+});
+
+test.each([undefined, 'an-admin-token'])('the token of this machine opens to the command line beside the admin token %s, and no other does', async (token) => {
+  const app = new Hono();
+  app.use(guard(token, 'of-this-machine'));
+  app.get('/api/runs', (c) => c.text('in'));
+  const status = async (authorization: string) => (await app.request('http://bot.example/api/runs', { headers: { authorization } })).status;
+  expect(await status('Bearer of-this-machine')).toBe(200);
+  expect(await status('Bearer of-another')).toBe(token === undefined ? 403 : 401);
 });
