@@ -71,7 +71,9 @@ export class Outbox {
       const done = (report: DeliveryReport) => {
         cancel();
         signal.removeEventListener('abort', onAbort);
-        this.waiters.get(key)?.delete(done);
+        const waiting = this.waiters.get(key);
+        waiting?.delete(done);
+        if (waiting?.size === 0) this.waiters.delete(key);
         resolve(report);
       };
       const onAbort = () => done({ state: 'waiting' });
@@ -194,8 +196,7 @@ export class Outbox {
 
   /** Rows that were withdrawn elsewhere are told by `wake` of their writer: the waiter asks again. */
   private tell(key: string, report: DeliveryReport): void {
-    for (const waiter of this.waiters.get(key) ?? []) waiter(report);
-    this.waiters.delete(key);
+    for (const waiter of [...(this.waiters.get(key) ?? [])]) waiter(report);
   }
 
   /** Bubbles of runs that ended or wait for people, also those that a dead process left behind. */
