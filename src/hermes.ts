@@ -69,8 +69,17 @@ export function createHermes(parts: HermesParts): Hermes {
     outbox.wake();
   };
   const ticker = new Ticker({ store, clock, log, languageFor, wake });
-  const comebacks = createComebacks({ store, clock, adapterOf, languageFor, wake: () => outbox.wake(), questionSettled: () => ticker.poke() });
-  const outbox = new Outbox({ store, clock, log, owner, clean: redactor.text, adapterOf, settled: comebacks });
+  const outbox = new Outbox({
+    store,
+    clock,
+    log,
+    owner,
+    clean: redactor.text,
+    comeback: createComebacks({ clock, adapterOf, languageFor }),
+    adapterOf,
+    // The time of a question begins, or nobody will ever see it.
+    settled: ({ row }) => row.kind === 'question' && ticker.poke(),
+  });
   const progress = createProgress({ clock, enabled: agent.progress, show: (p) => outbox.progress(p), close: (id, conversation) => outbox.endProgress(id, conversation) });
   const calls = createCalls({
     store,

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Capabilities } from '../src/adapters/types.ts';
 import type { ModelRequest } from '../src/agent/prompt.ts';
 import { adopt, fold } from '../src/agent/run.ts';
+import { PlatformError } from '../src/errors.ts';
 import { brokenAudit } from '../src/store/audit.ts';
 import { brokenChain, readSteps } from '../src/store/steps.ts';
 import { person } from './fakes/platform.ts';
@@ -29,10 +30,23 @@ class Killed extends Error {}
 
 type Outcome = { readonly commits: number; readonly purged: string[]; readonly team: Team };
 
-/** Plays the whole story; the process dies once, at commit `at`. */
-async function play(kill: { at: number; phase: 'before' | 'after' } | undefined, can: Partial<Capabilities>): Promise<Outcome> {
+type Kill = { readonly at: number; readonly phase: 'before' | 'after' };
+type Story = { readonly script: (request: ModelRequest) => Scripted; readonly onSend?: Team['platform']['onSend']; readonly isTold: (team: Team) => boolean };
+
+const wholeStory: Story = { script, isTold: (team) => team.platform.texts('C_OPS').some((text) => text.startsWith('All done.')) };
+
+/** The group takes no post of ours, so the person is told directly. */
+const refusedStory: Story = {
+  script: () => ({ text: 'The answer.' }),
+  onSend: ({ place }) => (place.channel === 'C_OPS' ? new PlatformError('is_archived', 'the channel is archived', { outcome: 'refused' }) : undefined),
+  isTold: (team) => team.platform.texts('D_lin').length > 0,
+};
+
+/** Plays a story; the process dies once, at commit `at`. */
+async function play(kill: Kill | undefined, can: Partial<Capabilities>, story: Story = wholeStory): Promise<Outcome> {
   const purged: string[] = [];
-  const team = new Team({ script, tools: [purgeTool(purged)], can });
+  const team = new Team({ script: story.script, tools: [purgeTool(purged)], can });
+  if (story.onSend) team.platform.onSend = story.onSend;
   let commits = 0;
   let dead = false;
   team.onCommit = (phase) => {
@@ -61,7 +75,7 @@ async function play(kill: { at: number; phase: 'before' | 'after' } | undefined,
       await team.submit(trigger);
     }
     await alive(() => pressEverything(team));
-    return !dead && team.platform.texts('C_OPS').some((text) => text.startsWith('All done.')) && (await settled(team));
+    return !dead && story.isTold(team) && (await settled(team));
   });
   return { commits, purged, team };
 }
@@ -154,5 +168,18 @@ describe('a process that dies at any commit', () => {
           ).toHaveLength(1);
       }
     });
+  });
+
+  it('tells the asker directly, once, of an answer that the platform refused', { timeout: 60_000 }, async () => {
+    const whole = await play(undefined, {}, refusedStory);
+    await whole.team.end();
+    for (let at = 1; at <= whole.commits; at++) {
+      for (const phase of ['before', 'after'] as const) {
+        const { team } = await play({ at, phase }, {}, refusedStory);
+        expect(team.platform.texts('D_lin'), `killed ${phase} commit ${at}`).toHaveLength(1);
+        expect(await team.store.db.selectFrom('runs').select(['status', 'delivery']).execute()).toEqual([{ status: 'completed', delivery: 'failed' }]);
+        await team.end();
+      }
+    }
   });
 });

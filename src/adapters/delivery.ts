@@ -17,6 +17,8 @@ export type DeliveryDeps = {
   readonly owner: string;
   /** Secrets out: a platform's error may repeat the address it was called at. */
   readonly clean: (text: string) => string;
+  /** Asked about each row that failed or whose fate is unknown, before it is settled: what to write in the same transaction, so that people are told. */
+  readonly comeback: (settled: Settled) => Promise<(tx: Tx) => Promise<void>>;
 };
 
 const leaseMs = 60_000;
@@ -50,9 +52,12 @@ async function targetOf(deps: DeliveryDeps, adapter: Adapter, row: OutboxRow): P
 }
 
 async function settle(deps: DeliveryDeps, row: OutboxRow, settled: { state: Settled['state']; error?: string }, more?: (tx: Tx) => Promise<void>): Promise<Settled> {
+  const result: Settled = { row, state: settled.state, ...(settled.error ? { error: settled.error } : {}) };
+  const comeback = settled.state === 'failed' || settled.state === 'unknown' ? await deps.comeback(result) : undefined;
   const at = deps.clock.now();
   await deps.store.transact(async (tx) => {
     await more?.(tx);
+    await comeback?.(tx);
     await settleOutbox(tx, row, { ...settled, at });
     const kind = settled.state === 'sent' ? 'delivery' : 'delivery_failed';
     if (settled.state !== 'withdrawn')
@@ -60,7 +65,7 @@ async function settle(deps: DeliveryDeps, row: OutboxRow, settled: { state: Sett
     if (row.run_id !== null && (row.kind === 'answer' || row.kind === 'report')) await setDelivery(tx, row.run_id, settled.state === 'sent' ? 'delivered' : settled.state === 'unknown' ? 'unknown' : 'failed');
     if (settled.state === 'sent' && row.kind === 'question' && row.interaction_id !== null) await markDelivered(tx, row.interaction_id, at);
   });
-  return { row, state: settled.state, ...(settled.error ? { error: settled.error } : {}) };
+  return result;
 }
 
 class Delivery {

@@ -9,7 +9,7 @@ export type OutboxDeps = DeliveryDeps & {
   readonly log: Log;
   readonly adapterOf: (place: Pick<Place, 'platform' | 'tenant'>) => Adapter | undefined;
   /** Told of each row that is settled, after the commit. */
-  readonly settled: (settled: Settled) => Promise<void>;
+  readonly settled: (settled: Settled) => void;
 };
 
 export type RunProgress = { readonly runId: string; readonly conversationId: string; readonly place: Place; readonly state: ProgressState };
@@ -171,7 +171,7 @@ export class Outbox {
     const settled = await deliver(this.deps, adapter, row);
     if (!settled) return;
     this.tell(row.key, { state: settled.state, ...(settled.platformMessageId ? { platformMessageId: settled.platformMessageId } : {}), ...(settled.error ? { error: settled.error } : {}) });
-    await this.deps.settled(settled);
+    this.deps.settled(settled);
   }
 
   /** A channel takes one post at a time, so that a question which comes later still goes before the answers that wait. */

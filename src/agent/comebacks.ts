@@ -4,57 +4,53 @@ import type { Adapter, Language, OutboundMessage, Place } from '../adapters/type
 import type { Clock } from '../clock.ts';
 import { findOrCreateConversation } from '../store/conversations.ts';
 import { insertOutbox } from '../store/outbox.ts';
-import type { Store } from '../store/store.ts';
+import type { Tx } from '../store/schema.ts';
 import { type Texts, textsFor } from '../texts.ts';
 import { callKey } from './messages.ts';
 import { loadRun } from './recorder.ts';
 
 export type ComebackDeps = {
-  readonly store: Store;
   readonly clock: Clock;
   readonly adapterOf: (place: Pick<Place, 'platform' | 'tenant'>) => Adapter | undefined;
   readonly languageFor: (place: Place) => Language;
-  /** Its time begins, or nobody will ever see it. */
-  readonly questionSettled: () => void;
-  readonly wake: () => void;
 };
 
-export function createComebacks(deps: ComebackDeps): (settled: Settled) => Promise<void> {
+/** Looks up what it needs first, and answers what to write in the transaction that settles the row: a process that dies in between tells nobody less. */
+export function createComebacks(deps: ComebackDeps): (settled: Settled) => Promise<(tx: Tx) => Promise<void>> {
   return async (settled) => {
-    const { row, state } = settled;
-    if (row.kind === 'question') deps.questionSettled();
-    if (state === 'sent' || state === 'withdrawn') return;
-    if (row.kind === 'group_message') await tellRun(deps, settled);
-    if (row.kind === 'answer' || row.kind === 'report') await tellAsker(deps, settled);
+    const { kind } = settled.row;
+    const where = `#${await channelName(deps, settled.row)}`;
+    if (kind === 'group_message') return (tx) => tellRun(deps, tx, settled, where);
+    if (kind === 'answer' || kind === 'report') return (tx) => tellAsker(deps, tx, settled, where);
+    return async () => {};
   };
 }
 
 /** In the thread of the run. What the run itself reads as the result of its call needs no second word, except where a person has to look. */
-async function tellRun(deps: ComebackDeps, settled: Settled): Promise<void> {
+async function tellRun(deps: ComebackDeps, tx: Tx, settled: Settled, where: string): Promise<void> {
   const { row, state } = settled;
-  const loaded = row.run_id === null ? undefined : await loadRun(deps.store.db, row.run_id);
+  const loaded = row.run_id === null ? undefined : await loadRun(tx, row.run_id);
   if (!loaded) return;
   const wasQueued = loaded.run.results[row.key.slice(callKey(loaded.run.id, '').length)]?.ok === true;
-  if (state === 'unknown' || wasQueued) await post(deps, settled, { conversationId: loaded.row.conversation_id, place: loaded.run.place, language: deps.languageFor(loaded.run.place) });
+  const { place } = loaded.run;
+  if (state === 'unknown' || wasQueued) await tell(deps, tx, settled, { conversationId: loaded.row.conversation_id, place, language: deps.languageFor(place), where });
 }
 
 /** By another way than the one that failed: a direct message. */
-async function tellAsker(deps: ComebackDeps, settled: Settled): Promise<void> {
-  const loaded = settled.row.run_id === null ? undefined : await loadRun(deps.store.db, settled.row.run_id);
+async function tellAsker(deps: ComebackDeps, tx: Tx, settled: Settled, where: string): Promise<void> {
+  const loaded = settled.row.run_id === null ? undefined : await loadRun(tx, settled.row.run_id);
   if (!loaded) return;
   const direct = deps.adapterOf(loaded.run.place)?.directPlace?.(loaded.run.asker);
   if (!direct || direct.channel === loaded.run.place.channel) return;
-  const { id: conversationId, language } = await deps.store.transact((tx) => findOrCreateConversation(tx, direct, deps.clock.now()));
-  await post(deps, settled, { conversationId, place: direct, language: (language as Language | null) ?? deps.languageFor(loaded.run.place) });
+  const { id: conversationId, language } = await findOrCreateConversation(tx, direct, deps.clock.now());
+  await tell(deps, tx, settled, { conversationId, place: direct, language: (language as Language | null) ?? deps.languageFor(loaded.run.place), where });
 }
 
-type Told = { readonly conversationId: string; readonly place: Place; readonly language: Language };
+type Told = { readonly conversationId: string; readonly place: Place; readonly language: Language; readonly where: string };
 
-async function post(deps: ComebackDeps, settled: Settled, { conversationId, place, language }: Told): Promise<void> {
-  const markdown = sentence(textsFor(language), settled, `#${await channelName(deps, settled.row)}`);
-  const message: OutboundMessage = { key: `${settled.row.key}/told`, place, language, markdown };
-  await deps.store.transact((tx) => insertOutbox(tx, { kind: 'notice', message }, conversationId, deps.clock.now()));
-  deps.wake();
+async function tell(deps: ComebackDeps, tx: Tx, settled: Settled, { conversationId, place, language, where }: Told): Promise<void> {
+  const message: OutboundMessage = { key: `${settled.row.key}/told`, place, language, markdown: sentence(textsFor(language), settled, where) };
+  await insertOutbox(tx, { kind: 'notice', message }, conversationId, deps.clock.now());
 }
 
 async function channelName(deps: ComebackDeps, { platform, tenant, channel }: Settled['row']): Promise<string> {
