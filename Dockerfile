@@ -25,4 +25,4 @@ HEALTHCHECK --interval=30s --timeout=5s --start-period=20s --retries=3 \
 # node itself, not npm: npm ends on SIGTERM and leaves its child running.
 ENTRYPOINT ["tini", "--"]
 # A small young generation: a third less memory under load at the same speed.
-CMD ["node", "--max-semi-space-size=4", "src/main.ts"]
+CMD ["node", "--max-semi-space-size=8", "src/main.ts"]

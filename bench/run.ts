@@ -61,7 +61,7 @@ async function agentRows(): Promise<Row[]> {
   const measured = async (kind: string) => {
     // As it ships: the starts before have filled the compile cache.
     const env = { ...process.env, NODE_COMPILE_CACHE: file('../node_modules/.cache/hermes') };
-    const child = fork(file('subject.ts'), [kind, baseUrl, String(mentions), String(stored)], { env, execArgv: kind === 'hermes' ? ['--max-semi-space-size=4'] : [] });
+    const child = fork(file('subject.ts'), [kind, baseUrl, String(mentions), String(stored)], { env, execArgv: kind === 'hermes' ? ['--max-semi-space-size=8'] : [] });
     return new Promise<Measured>((resolve, reject) => {
       child.once('message', (message) => resolve(message as Measured));
       child.once('exit', (code) => code !== 0 && reject(new Error(`the measured process ended with ${code}`)));

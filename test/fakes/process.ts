@@ -41,7 +41,7 @@ export class HermesProcess {
 
   static async start(options: { data: string; port?: number; env?: Record<string, string>; args?: string[]; onOutput?: (all: string) => void }): Promise<HermesProcess> {
     const { PATH = '', HOME = '' } = process.env;
-    const child = spawn(process.execPath, ['--max-semi-space-size=4', join(root, 'bin/hermes.js'), 'start', '--port', String(options.port ?? 0), ...(options.args ?? [])], {
+    const child = spawn(process.execPath, ['--max-semi-space-size=8', join(root, 'bin/hermes.js'), 'start', '--port', String(options.port ?? 0), ...(options.args ?? [])], {
       cwd: options.data,
       env: { PATH, HOME, HERMES_DATA_DIR: options.data, ...options.env },
       stdio: ['ignore', 'pipe', 'pipe'],
