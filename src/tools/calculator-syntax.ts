@@ -1,5 +1,4 @@
-/** How people write arithmetic, and the syntax tree it becomes. mathjs only parses: nothing is computed by it. */
-import type { BigNumber } from 'mathjs';
+/** How people write arithmetic, and the syntax tree it becomes. Pure: nothing is computed here. */
 
 export const maxLength = 500;
 const maxDepth = 40;
@@ -48,7 +47,9 @@ const foreign: readonly (readonly [RegExp, string])[] = [
   [/!/, 'factorials (!) are not supported. Write the product out.'],
   [/[$€£¥₩]/, 'currency signs are not supported. Leave the sign out and name the currency in the answer.'],
   [/\b0[xob]/, 'hexadecimal, octal and binary numbers are not supported. Use decimal numbers.'],
-  [/[a-z]\w*\.|\.[a-z_]/, 'property access (.) is not supported. Only numbers, operators and the named functions are.'],
+  [/ % [-+](?! )|% ?%/, 'it is unclear whether this % means percent or modulo. Write mod(a, b) for a modulo.'],
+  [/[\d.]e[+-](?!\d)/, 'a number with an exponent needs digits after it, such as 1e-5. Write 2*e for the constant e.'],
+  [/(?<=[a-z]\w*)\.|\.[a-z_]/, 'property access (.) is not supported. Only numbers, operators and the named functions are.'],
 ];
 
 function refuseForeign(text: string): void {
@@ -62,10 +63,9 @@ function refuseForeign(text: string): void {
 function withoutThousands(text: string): string {
   const insideFunction: boolean[] = [];
   let result = '';
-  for (const [part] of text.matchAll(/[a-z_]\w* ?\(|\(|\)|(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])|./g)) {
+  for (const [part] of text.matchAll(/[a-z_]\w*(?: ?\()?|\(|\)|(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])|./g)) {
     if (part.endsWith('(')) insideFunction.push(part !== '(');
     else if (part === ')') insideFunction.pop();
-    if (insideFunction.length > maxDepth) throw new Refusal('arguments', `parentheses are nested deeper than ${maxDepth}. Split the expression and use the partial results.`);
     const separates = insideFunction.at(-1) === true;
     if (!separates && part === ',') throw new Refusal('arguments', 'a comma stands outside a function and is no thousands separator. Use a point for decimals, such as 1234.5.');
     result += separates ? part : part.replaceAll(',', '');
@@ -75,55 +75,91 @@ function withoutThousands(text: string): string {
 
 // ---------------------------------------------------------------- parse
 
-/** What is used of the number class. */
-export type BigClass = {
-  new (value: BigNumber): BigNumber;
-  readonly precision: number;
-  clone(settings: { precision: number }): BigClass;
-  isDecimal(value: unknown): value is BigNumber;
-  acos(value: number): BigNumber;
-  exp(value: number): BigNumber;
-  max(...values: BigNumber[]): BigNumber;
-  min(...values: BigNumber[]): BigNumber;
-};
+/** Two values side by side are multiplied: `2(3+4)`. */
+type Operator = '+' | '-' | '*' | '/' | 'mod' | 'beside' | '^';
 
-export type Engine = { parse(text: string): unknown; numbers(digits: number): BigClass };
+export type SyntaxNode =
+  | { readonly kind: 'number'; readonly text: string }
+  | { readonly kind: 'name'; readonly name: string }
+  | { readonly kind: 'call'; readonly name: string; readonly args: readonly SyntaxNode[] }
+  | { readonly kind: 'group'; readonly inner: SyntaxNode }
+  | { readonly kind: 'unary'; readonly operator: '+' | '-' | '%'; readonly operand: SyntaxNode }
+  | { readonly kind: 'binary'; readonly operator: Operator; readonly left: SyntaxNode; readonly right: SyntaxNode };
 
-/** The part of mathjs's tree that is read here; any other node is refused by its type. */
-export type SyntaxNode = { readonly type: string; readonly fn?: unknown; readonly args?: readonly SyntaxNode[]; readonly content?: SyntaxNode; readonly name?: string; readonly value?: unknown; readonly implicit?: boolean };
+/** What binds stronger is computed first. A sign binds like a power: `-2^2` is -4. */
+const strengths = { '+': 1, '-': 1, '*': 2, '/': 2, mod: 2, beside: 3, '^': 4, '%': 5 } as const;
 
-let loading: Promise<Engine> | undefined;
+type Reader = { readonly written: string; readonly tokens: readonly string[]; at: number };
 
-/** At the first calculation: mathjs costs most of a second. */
-export function loaded(): Promise<Engine> {
-  loading ??= load();
-  return loading;
+/** A Pratt parser: each token is read once. */
+export function parse(written: string): SyntaxNode {
+  const reader: Reader = { written, tokens: written.match(/(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|[a-z_]\w*|[^ ]/g) ?? [], at: 0 };
+  const tree = expression(reader, 0, 0);
+  return reader.at < reader.tokens.length ? unexpected(reader) : tree;
 }
 
-async function load(): Promise<Engine> {
-  const { create, parseDependencies, BigNumberDependencies } = await import('mathjs');
-  const math = create({ ...parseDependencies, ...BigNumberDependencies }, { number: 'BigNumber' });
-  const { BigNumber } = math as unknown as { BigNumber: BigClass };
-  return { parse: (text) => math.parse(text), numbers: (digits) => BigNumber.clone({ precision: digits }) };
+function unexpected({ written, tokens, at }: Reader): never {
+  const token = tokens[at];
+  throw new Refusal('arguments', `"${written}" is not a complete expression (${token === undefined ? 'it ends too early' : `unexpected "${token}"`}). Check parentheses and operators.`);
 }
 
-export function parse(engine: Engine, written: string): SyntaxNode {
-  try {
-    return engine.parse(withoutPercent(written)) as SyntaxNode;
-  } catch (error) {
-    if (error instanceof Refusal || !(error instanceof SyntaxError)) throw error;
-    throw new Refusal('arguments', `"${written}" is not a complete expression (${error.message}). Check parentheses and operators.`);
+function expression(reader: Reader, least: number, depth: number): SyntaxNode {
+  if (depth > maxDepth) throw new Refusal('arguments', `parentheses, signs or powers are nested deeper than ${maxDepth}. Split the expression and use the partial results.`);
+  let left = operand(reader, depth);
+  for (let operator = operatorAfter(left, reader); operator && strengths[operator] >= least; operator = operatorAfter(left, reader)) {
+    if (operator !== 'beside') reader.at++;
+    left = operator === '%' ? { kind: 'unary', operator, operand: left } : { kind: 'binary', operator, left, right: rightOf(operator, reader, depth) };
   }
+  return left;
 }
 
-/**
- * mathjs guesses whether % means percent or modulo: it takes `10% - 3%` for a modulo, and needs twice the time for each level of `1%(1%(…`.
- * It is decided here: before a number, a name or a parenthesis it is modulo, anywhere else percent, which travels as `!`.
- */
-function withoutPercent(written: string): string {
-  if (/ % [-+](?! )|% ?%/.test(written)) throw new Refusal('arguments', 'it is unclear whether this % means percent or modulo. Write mod(a, b) for a modulo.');
-  return written
-    .replace(/% ?of\b/g, '! *')
-    .replace(/%(?= ?[\w.(])/g, ' mod ')
-    .replaceAll('%', '!');
+function rightOf(operator: Operator, reader: Reader, depth: number): SyntaxNode {
+  if (operator === '^') return expression(reader, strengths['^'], depth + 1);
+  const right = expression(reader, strengths[operator] + 1, depth);
+  const isAmbiguous = operator === '/' && right.kind === 'binary' && right.operator === 'beside';
+  if (isAmbiguous) throw new Refusal('arguments', 'a division followed by a value without * can be read in two ways. Write the * and parentheses.');
+  return right;
 }
+
+function operand(reader: Reader, depth: number): SyntaxNode {
+  const token = reader.tokens[reader.at] ?? '';
+  if (!beginsValue(token) && token !== '+' && token !== '-') return unexpected(reader);
+  reader.at++;
+  if (token === '+' || token === '-') return { kind: 'unary', operator: token, operand: expression(reader, strengths['^'], depth + 1) };
+  if (token === '(') return { kind: 'group', inner: closed(reader, expression(reader, 0, depth + 1)) };
+  if (!isName(token)) return { kind: 'number', text: token };
+  if (reader.tokens[reader.at] !== '(') return { kind: 'name', name: token };
+  reader.at++;
+  return { kind: 'call', name: token, args: argumentsOf(reader, depth + 1) };
+}
+
+function argumentsOf(reader: Reader, depth: number): readonly SyntaxNode[] {
+  if (reader.tokens[reader.at] === ')') return closed(reader, []);
+  const args = [expression(reader, 0, depth)];
+  while (reader.tokens[reader.at] === ',') {
+    reader.at++;
+    args.push(expression(reader, 0, depth));
+  }
+  return closed(reader, args);
+}
+
+function closed<Inside>(reader: Reader, inside: Inside): Inside {
+  if (reader.tokens[reader.at] !== ')') unexpected(reader);
+  reader.at++;
+  return inside;
+}
+
+const isName = (token: string): boolean => /^[a-z_]/.test(token);
+const beginsValue = (token: string): boolean => /^(?:\.?\d|[a-z_(])/.test(token);
+
+/** Before a number, a name or a parenthesis % is modulo, anywhere else percent. */
+function operatorAfter(left: SyntaxNode, reader: Reader): Operator | '%' | undefined {
+  const [token = '', next = ''] = reader.tokens.slice(reader.at, reader.at + 2);
+  if (token === '%') return beginsValue(next) && next !== 'of' ? 'mod' : '%';
+  if (token === 'of' && reader.tokens[reader.at - 1] === '%') return '*';
+  if (token === '+' || token === '-' || token === '*' || token === '/' || token === '^' || token === 'mod') return token;
+  return token === '(' || isName(token) || (beginsValue(token) && mayPrecedeNumber(left)) ? 'beside' : undefined;
+}
+
+/** `(2)3` and `pi 2` are products, `1 2` is a mistake. */
+const mayPrecedeNumber = (node: SyntaxNode): boolean => (node.kind === 'binary' ? node.operator === 'beside' && mayPrecedeNumber(node.right) : node.kind !== 'number' && node.kind !== 'unary');

@@ -68,6 +68,20 @@ const exact: readonly (readonly [expression: string, value: string])[] = [
   ['0^0', '1'],
   ['round(-0.4)', '0'],
   ['10^70+1', `1${'0'.repeat(69)}1`],
+  ['2^-2^2', '0.0625'],
+  ['8^(1/3)', '2'],
+  ['ln(8)/ln(2)', '3'],
+  ['10 - 4 - 3', '3'],
+  ['24 / 4 / 2', '3'],
+  ['7.*2', '14'],
+  ['(2)3', '6'],
+  ['2pi 3 - 6 pi', '0'],
+  ['2 - 3 mod 2', '1'],
+  ['17 % 5 % 3', '2'],
+  ['100 + -5%', '99.95'],
+  ['2^50%^2 - 2^0.25', '0'],
+  ['(-1)^1e50', '1'],
+  [`${'('.repeat(40)}1${')'.repeat(40)}`, '1'],
 ];
 
 describe('calculator', () => {
@@ -150,6 +164,17 @@ describe('calculator', () => {
     ['1e99999999999', 'business', 'larger than'],
     ['exp(99999)', 'business', 'larger than'],
     ['1e-200', 'business', 'smaller than'],
+    ['exp(-1e20)', 'business', 'smaller than'],
+    ['1e-99999999999999999999', 'business', 'smaller than'],
+    ['(1+1e-17)^-1e100', 'business', 'smaller than'],
+    ['1e100 + ln(2)/1e20', 'business', 'too far apart'],
+    ['2^(2) 3', 'arguments', 'not a complete expression (unexpected "3")'],
+    ['max(1,)', 'arguments', 'not a complete expression (unexpected ")")'],
+    ['(1))', 'arguments', 'not a complete expression (unexpected ")")'],
+    ['2e-(3)', 'arguments', 'digits after it'],
+    ['pi/2(3)', 'arguments', 'two ways'],
+    [`${'ln(2)+'.repeat(20)}ln(2)`, 'arguments', 'too many logarithms'],
+    [`${'-'.repeat(41)}1`, 'arguments', 'nested deeper'],
     ['1+'.repeat(250) + 1, 'arguments', '501 characters'],
     [`${'('.repeat(41)}1${')'.repeat(41)}`, 'arguments', 'nested deeper'],
   ];
@@ -164,6 +189,14 @@ describe('calculator', () => {
     const started = performance.now();
     await Promise.all([calculate('9^9^9^9'), calculate('1%('.repeat(40) + 1 + ')'.repeat(40)), calculate(`2^${'2^'.repeat(240)}2`), calculate('-'.repeat(499) + 1)]);
     expect(performance.now() - started).toBeLessThan(2000);
+  });
+
+  it('answers the slowest expressions at once', async () => {
+    const slowest = ['(2/3)^(1/7)+'.repeat(8), 'ln(7/3)+'.repeat(20), 'sqrt(2)+'.repeat(9), '(1+1e-70)^(1e71+.5)+'.repeat(8), '.98^9e3+'.repeat(62), '(4/3)^99*'.repeat(8)];
+    const started = performance.now();
+    const results = await Promise.all(slowest.map((expression) => calculate(`${expression}1`)));
+    expect(performance.now() - started).toBeLessThan(2000);
+    expect(results.map(({ ok }) => ok)).toEqual(slowest.map(() => true));
   });
 
   it('never throws, whatever is written', async () => {
