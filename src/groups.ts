@@ -1,8 +1,7 @@
 /** Settings of one group: the first entry of `groups` that matches it, else the defaults. */
-import type { Adapter, ChannelRef, Language, Place } from './adapters/types.ts';
+import type { Adapter, ChannelRef, Place } from './adapters/types.ts';
+import type { GroupSettings } from './agent/calls.ts';
 import type { Config } from './config.ts';
-
-export type GroupSettings = { readonly language: Language; readonly timezone: string; readonly maySendTo: (channel: ChannelRef) => boolean };
 
 export type Groups = {
   of(place: Place): GroupSettings;

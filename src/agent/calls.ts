@@ -17,7 +17,8 @@ import type { Offer } from './prompt.ts';
 import { estimateTokens } from './tokens.ts';
 import type { CallState, Interaction, Judge, Run, Step, ToolCall } from './types.ts';
 
-type GroupSettings = { readonly language: Language; readonly timezone: string; readonly maySendTo: (channel: ChannelRef) => boolean };
+/** Settings of one group. */
+export type GroupSettings = { readonly language: Language; readonly timezone: string; readonly maySendTo: (channel: ChannelRef) => boolean };
 
 export type CallsDeps = {
   readonly store: Store;
